@@ -39,7 +39,9 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
     const Vec<F> turned_a{row_a[4], row_a[5], row_a[6]}, turned_b{row_b[4], row_b[5], row_b[6]},
         turned = turned_b - turned_a;
     const Vec<F> away{row_b[0] - row_a[0], row_b[1] - row_a[1], row_b[2] - row_a[2]};
-    const Vec<F> at_begin_a = arm_a - load_vec<F>(block.gone, lane), at_begin_b = arm_b + load_vec<F>(block.gone, lane);
+    const F share = load<F>(block.share + lane);
+    const Vec<F> gone_before = scaled(load_vec<F>(block.gone, lane), share);
+    const Vec<F> at_begin_a = arm_a - gone_before, at_begin_b = arm_b + gone_before;
     const Vec<F> moved = subtract_cross(add_cross(away, turned_b, at_begin_b), turned_a, at_begin_a);
     const Frame<F> f = load_frame<F>(block, lane);
     const F along = dot(moved, f.normal), about_1 = dot(turned, f.first), about_2 = dot(turned, f.second);
@@ -50,14 +52,14 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
     F changed = row_a[7] + row_b[7];
     Vec<F> longer{};
     if constexpr (!with_ground) {
-        const Vec<F> gone = scaled(away, load<F>(block.share + lane));
+        const Vec<F> gone = scaled(away, share);
         const F shorter = lesser(dot(at_begin_a, at_begin_a), dot(at_begin_b, at_begin_b));
         const auto far = below(splat<F>(arm_changed_at * arm_changed_at) * shorter, dot(gone, gone));
         changed = pick(far, splat<F>(1.0f), changed);
-        longer = gone - load_vec<F>(block.gone, lane);
+        longer = gone - gone_before;
         longer = {pick(far, longer.x, F{}), pick(far, longer.y, F{}), pick(far, longer.z, F{})};
         arm_a = at_begin_a + gone, arm_b = at_begin_b - gone;
-        store_vec(block.gone, lane, gone);
+        store_vec(block.gone, lane, away);
         store_vec(block.arm_a, lane, arm_a);
         store_vec(block.arm_b, lane, arm_b);
     }
@@ -102,6 +104,24 @@ TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, 
     }
 }
 
+// The slip that the turning of b adds at the place where a is by now: where b does not give way, arms are those of the
+// step's begin (follow_bodies). With `press` at the middle of a's way in the substep: the midpoint rule keeps a rider
+// of a turntable on its circle, where the velocity of the begin would lead along the tangent.
+template <u32 pass, class F>
+TBS_FUNCTION void add_slip_on_turning(const ContactBlock &block, u32 lane, const Pace &pace, const Frame<F> &f,
+                                      Vec<F> way, Vec<F> angular_b, Vec<F> &slip) {
+    const auto turntable = below(F{}, (splat<F>(0.25f) - load<F>(block.share + lane)) * dot(angular_b, angular_b));
+    if (!holds_for_one(turntable)) return;
+    Vec<F> moved = scaled(load_vec<F>(block.gone, lane), splat<F>(-1.0f));
+    if constexpr (pass == pass_press) moved = add_scaled(moved, way, splat<F>(-0.5f * pace.h));
+    const Vec<F> more = cross(angular_b, moved);
+    slip.x = pick(turntable, slip.x + dot(more, f.first), slip.x);
+    slip.y = pick(turntable, slip.y + dot(more, f.second), slip.y);
+}
+
+// The mean distance from the middle, of points at the rim, and of the same pressure spread over the face: of a disc.
+inline constexpr f32 lever_of_face = 2.0f / 3.0f;
+
 // Friction and twist: the impulse that would stop the slip (along first and second, about the normal) at once; beyond
 // the limit of friction, as much against the slip as sliding allows.
 template <class F>
@@ -133,7 +153,7 @@ TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impuls
 
     const F turn = madd(load<F>(block.first_on_twist + lane), change_1,
                         madd(load<F>(block.second_on_twist + lane), change_2, slip.z));
-    const F lever = load<F>(block.lever + lane), before = load<F>(block.twist + lane);
+    const F lever = load<F>(block.lever + lane) * splat<F>(lever_of_face), before = load<F>(block.twist + lane);
     const F stop = nmadd(load<F>(block.twist_mass + lane), turn, before), most = slide * lever, held = keep * lever;
     const F next = pick(below(held * held, stop * stop), greater(lesser(stop, most), -most), stop);
     change_twist = next - before;
@@ -170,7 +190,9 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
         solve_points<pass>(block, lane, pace, speed, impulse, change);
-        const Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+        Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+        if constexpr (!with_ground)
+            add_slip_on_turning<pass>(block, lane, pace, f, linear_b - linear_a, angular_b, slip);
         solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
     }
 

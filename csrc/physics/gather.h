@@ -120,8 +120,8 @@ TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, 
     return body;
 }
 
-// Numbers for a body's pose, and for everything else that an author writes of it: different ones hardly ever have the
-// same number.
+// Numbers for a body's pose, and for everything else that an author writes of it but velocity and force: different
+// ones hardly ever have the same number.
 TBS_FUNCTION u32 mark_of(vec3 v) {
     return to_bits(v.x) * 0x9e3779b1u + to_bits(v.y) * 0x85ebca77u + to_bits(v.z) * 0xc2b2ae3du;
 }
@@ -132,6 +132,14 @@ TBS_FUNCTION u32 mark_of(const Shape &shape, const Filter &filter, const Motion 
     return 7u * mark_of(shape.size) + u32(shape.kind) * 0x165667b1u + u32(shape.hull) * 0x2545f491u +
            filter.group * 0x9e3779b1u + filter.mask * 0x85ebca77u + u32(motion.kind) * 0xc2b2ae3du +
            u32(motion.locks) * 0x27d4eb2fu + to_bits(motion.gravity) * 0x1b873593u;
+}
+TBS_FUNCTION u32 mark_of(const Material &material) {
+    return 13u * mark_of(vec3{material.static_friction, material.dynamic_friction, material.restitution});
+}
+TBS_FUNCTION u32 mark_of(const Mass &mass) {
+    const f32 *const m = mass.inverse_inertia;
+    return to_bits(mass.inverse) * 0x27d4eb2fu + 17u * mark_of(vec3{m[0], m[1], m[2]}) +
+           19u * mark_of(vec3{m[3], m[4], m[5]});
 }
 
 // Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
@@ -173,6 +181,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 step.ahead[body] = {};
                 if constexpr (Constants::sleep != 0) {
                     step.mark[body] = mark_of(shape, filter, moves ? Motion(motions[i]) : Motion{});
+                    step.mark[body] += mark_of(step.material[body]) + (moves ? mark_of(Mass(masses[i])) : 0);
                     step.mark_of_pose[body] = mark_of(pose.position, pose.rotation);
                 }
                 if (moves) {
@@ -180,14 +189,15 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                     const Mass mass = masses[i];
                     const Motion motion = motions[i];
                     const Force force = forces.value_or(i, Force{});
+                    const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
                     const bool moving = is_finite(velocity.linear) && is_finite(velocity.angular) &&
-                                        is_finite(force.force) && is_finite(force.torque);
+                                        is_finite(force.force) && is_finite(force.torque) &&
+                                        is_finite(own.acceleration) && is_finite(own.still);
                     const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic &&
                                        (mass.inverse > 0.0f || u32(motion.kind) != body_dynamic);
-                    if (!moving) world.fail(Fault::not_finite, table.place(i, wrong_in(velocity, force)));
+                    if (!moving) world.fail(Fault::not_finite, table.place(i, wrong_in(velocity, force, motion)));
                     if (!heavy) world.fail(Fault::bad_mass, table.place(i, wrong_in(mass, motion)));
                     sound = sound && moving && heavy;
-                    const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
                     put_body(solver, first_mover + i, own);
                     const Geometry geometry = geometry_of(hulls, shape);
                     step.pushed[body] = own.kind == body_dynamic;

@@ -15,20 +15,67 @@ TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
 // Whether a row is a joint: one with two empty entities is unused.
 TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && joint.broken == 0; }
 
-TBS_FUNCTION bool is_sound(const Joint &joint) {
-    return is_finite(joint.anchor_a) && is_finite(joint.anchor_b) && is_finite(joint.frame_a) && is_finite(joint.frame_b) &&
-           is_finite(joint.lower) && is_finite(joint.upper) && is_finite(joint.target) && !(joint.greatest < 0.0f) &&
-           axes_of(joint.kind) != 0 && u32(joint.drive) <= drive_position;
+// A rotation that the solver can make one of length 1.
+TBS_FUNCTION bool is_frame(quat q) {
+    return is_finite(q) && q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z > 1e-12f;
+}
+// At least 0, perhaps infinite.
+TBS_FUNCTION bool is_amount(f32 x) { return x >= 0.0f; }
+
+inline constexpr u32 nothing_wrong = 31, anchors_apart = 25;  // as numbers of sentences
+
+// Which of its fields is not sound, as wrong_in of sound.h, or nothing_wrong.
+TBS_FUNCTION u32 wrong_in(const Joint &joint) {
+    const u32 axes = axes_of(joint.kind);
+    const bool turns = (axes & joint_turns) != 0, to_position = joint.drive == TO_POSITION;
+    const bool limited = joint.limited != 0;
+    if (axes == 0) return 0;
+    if (u32(joint.drive) > drive_position) return 1;
+    if (joint.a && joint.a == joint.b) return 2;
+    if (!is_finite(joint.anchor_a)) return 3;
+    if (!is_finite(joint.anchor_b)) return 4;
+    if (!is_frame(joint.frame_a)) return 5;
+    if (!is_frame(joint.frame_b)) return 6;
+    if (!is_finite(joint.lower)) return 7;
+    if (!is_finite(joint.upper)) return 8;
+    if (limited && joint.lower > joint.upper) return 9;
+    if (limited && turns && (joint.lower < -pi || joint.upper > pi)) return 10;
+    if (!is_finite(joint.target)) return 11;
+    if (to_position && turns && abs(joint.target) > pi) return 12;
+    if (!is_amount(joint.greatest)) return 13;
+    if (!is_amount(joint.hertz) || !is_finite(joint.hertz)) return 14;
+    if (to_position && joint.hertz == 0.0f) return 15;
+    if (!is_amount(joint.damping) || !is_finite(joint.damping)) return 16;
+    if (!is_amount(joint.break_force)) return 17;
+    if (!is_amount(joint.break_torque)) return 18;
+    if (!is_finite(joint.linear)) return 19;
+    if (!is_finite(joint.angular)) return 20;
+    if (!is_finite(joint.motor)) return 21;
+    if (!is_finite(joint.low)) return 22;
+    if (!is_finite(joint.high)) return 23;
+    return (axes & (joint_turns | joint_slides)) == 0 && (limited || joint.drive != FREE) ? 24 : nothing_wrong;
 }
 
-// Which of its fields is not sound, as wrong_in of sound.h.
-TBS_FUNCTION u32 wrong_in(const Joint &joint) {
-    if (axes_of(joint.kind) == 0) return 0;
-    if (u32(joint.drive) > drive_position) return 1;
-    if (!is_finite(joint.anchor_a) || !is_finite(joint.anchor_b)) return 2;
-    if (!is_finite(joint.frame_a) || !is_finite(joint.frame_b)) return 3;
-    if (!is_finite(joint.lower) || !is_finite(joint.upper)) return 4;
-    return is_finite(joint.target) ? 6 : 5;
+// Whether a joint has borne nothing yet: its row has been made, or assigned anew, since the step before.
+TBS_FUNCTION bool is_unsolved(const Joint &joint) {
+    const f32 sum = length_squared(joint.linear) + length_squared(joint.angular);
+    return sum + abs(joint.motor) + abs(joint.low) + abs(joint.high) == 0.0f;
+}
+
+// m^2 between the two anchors, along the axes that the joint holds.
+TBS_FUNCTION f32 gap_squared(const Step &step, const Joint &joint, u32 a, u32 b) {
+    const auto place = [&](u32 body, vec3 local) {
+        return body == no_body ? local : step.at[body].position + rotate(local, step.at[body].rotation);
+    };
+    // The joint's axes are those at the first body that the solver knows.
+    const bool from_a = a != no_body && step.mover[a] != no_body;
+    const u32 body = from_a ? a : b;
+    const quat own = normalize(from_a ? joint.frame_a : joint.frame_b);
+    const quat frame = body == no_body ? own : step.at[body].rotation * own;
+    const vec3 gap = rotate(place(b, joint.anchor_b) - place(a, joint.anchor_a), conjugate(frame));
+    const u32 axes = axes_of(joint.kind);
+    const auto held = [&](u32 axis, f32 way) { return (axes >> axis & 1) != 0 ? way * way : 0.0f; };
+    return held(0, gap.x) + held(1, gap.y) + held(2, gap.z);
 }
 
 // The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
@@ -54,7 +101,8 @@ TBS_FUNCTION u32 mark_of(const Joint &joint) {
     mix_vector(joint.anchor_a), mix_vector(joint.anchor_b);
     mix_rotation(joint.frame_a), mix_rotation(joint.frame_b);
     mix(u32(joint.kind)), mix(u32(joint.drive)), mix(u32(joint.limited)), mix(u32(joint.collide));
-    const f32 numbers[] = {joint.lower, joint.upper, joint.target, joint.greatest, joint.hertz, joint.damping};
+    const f32 numbers[] = {joint.lower, joint.upper, joint.target, joint.greatest, joint.hertz, joint.damping,
+                           joint.break_force, joint.break_torque};
     for (const f32 number : numbers) mix(to_bits(number));
     return mark;
 }
@@ -103,9 +151,12 @@ TBS_FUNCTION SolverJoint no_joint() {
     return row;
 }
 
-// Lists the joints that hold something. A joint to a missing body, or with undefined numbers, is a fault.
+// The values of Step::joint_idle.
+inline constexpr u32 joint_works = 0, joint_rests = 1, joint_is_wrong = 2;
+
+// Lists the joints that hold something. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
-TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
+TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
     u32 joints = 0;
     world.tables<const Joint>([&](auto table, auto rows) {
         joints += group.scan(
@@ -116,7 +167,12 @@ TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
                 const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
                 const bool there = (a != no_body || !joint.a) && (b != no_body || !joint.b);
                 if (!there) world.fail(Fault::joint_to_nothing, table.place(i, a != no_body || !joint.a ? 1 : 0));
-                if (!is_sound(joint)) world.fail(Fault::bad_joint, table.place(i, wrong_in(joint)));
+                u32 wrong = wrong_in(joint);
+                const auto is_pushed = [&](u32 body) { return body != no_body && step.pushed[body] != 0; };
+                if (there && wrong == nothing_wrong && is_unsolved(joint) && (is_pushed(a) || is_pushed(b)) &&
+                    !(gap_squared(step, joint, a, b) <= Constants::joint_gap * Constants::joint_gap))
+                    wrong = anchors_apart;
+                if (wrong != nothing_wrong) world.fail(Fault::bad_joint, table.place(i, wrong));
                 const u32 place = joints + before;
                 step.joint_bodies[place] = {a, b};
                 step.joint_collides[place] = joint.collide != 0;
@@ -126,11 +182,13 @@ TBS_FUNCTION void gather_joints(World &world, Step &step, Group &group) {
                 step.joint_turned[place] = row.a == no_body;
                 if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
                 // Between bodies that stand there is nothing to hold.
-                step.joint_idle[place] = !there || !is_sound(joint) || row.a == no_body;
-                if (step.joint_idle[place] != 0) row = no_joint();
+                const bool is_wrong = !there || wrong != nothing_wrong;
+                step.joint_idle[place] = is_wrong ? joint_is_wrong : row.a == no_body ? joint_rests : joint_works;
+                if (step.joint_idle[place] != joint_works) row = no_joint();
             });
     });
     group.once([&] { step.solver->joint_count = joints; });
+    return joints == 0 || !group.any(joints, [&](u32 i) { return step.joint_idle[i] == joint_is_wrong; });
 }
 
 // Bodies that a joint connects do not collide, unless it says so.
@@ -160,7 +218,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept,
                 if (!is_used(rows[i])) return;
                 const u32 place = joints + before;
                 SolverJoint row = step.solver->joints[place];
-                if (step.joint_idle[place] != 0) return;
+                if (step.joint_idle[place] != joint_works) return;
                 if (step.joint_turned[place] != 0) turn(row);
                 Joint &joint = rows[i];
                 joint.broken = i32(row.broken);

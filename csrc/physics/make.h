@@ -86,7 +86,8 @@ TBS_FUNCTION Mass mass_of(const Hulls &hulls, const Shape &shape, f32 kilograms)
 }
 
 // An empty entity stands for the world. Anchors and axes are in the frame of their body, or the world's.
-TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis
+TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis; 0, a fault of joints, if that has no direction
+    if (!(length_squared(axis) > 0.0f)) return {0.0f, 0.0f, 0.0f, 0.0f};
     const vec3 to = normalize(axis), x{1.0f, 0.0f, 0.0f};
     const f32 w = 1.0f + dot(x, to);
     if (!(w > 1e-6f)) return {0.0f, 0.0f, 0.0f, 1.0f};

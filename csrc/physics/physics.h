@@ -14,6 +14,7 @@ TBS_FUNCTION Settings settings_of(const World &world) {
     settings.time = world.parameters.physics.time;
     settings.substeps = u32(Constants::substeps);
     settings.sleep = u32(Constants::sleep);
+    settings.restitution_speed = world.parameters.physics.restitution_speed;
     return settings;
 }
 
@@ -21,7 +22,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     Step &step = begin_step(space, core, warp);
     const Settings settings = settings_of(world);
     if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
-    gather_joints(world, step, warp);
+    if (!gather_joints(world, step, warp)) return;
     find_bounds(hulls, step, Constants::margin, warp);
     find_pairs(world, step, warp);
     find_contacts(world, hulls, contacts, step, Constants::margin, settings, warp);

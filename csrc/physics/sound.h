@@ -48,10 +48,12 @@ TBS_FUNCTION u32 wrong_in(const Pose &pose) {
     return q.w == 0.0f && q.x == 0.0f && q.y == 0.0f && q.z == 0.0f ? 1 : 2;
 }
 
-TBS_FUNCTION u32 wrong_in(const Velocity &velocity, const Force &force) {
+TBS_FUNCTION u32 wrong_in(const Velocity &velocity, const Force &force, const Motion &motion) {
     if (!is_finite(velocity.linear)) return 3;
     if (!is_finite(velocity.angular)) return 4;
-    return is_finite(force.force) ? 6 : 5;
+    if (!is_finite(force.force)) return 5;
+    if (!is_finite(force.torque)) return 6;
+    return is_finite(motion.still) ? 7 : 8;
 }
 
 TBS_FUNCTION u32 wrong_in(const Shape &shape) {

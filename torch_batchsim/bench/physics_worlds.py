@@ -59,8 +59,8 @@ def physics_options(scene: Scene) -> dict[str, Any]:
     """The library's options for a scene."""
     gravity = dict(zip(("gravity_x", "gravity_y", "gravity_z"), scene.gravity, strict=True))
     hulls = {name: vertices for vertices, name in hull_names([scene]).items()}
-    flags = {"sleep": scene.sleep, "foresight": scene.foresight}
-    return {"time": scene.dt, "substeps": scene.substeps, "hulls": hulls, **flags, **gravity}
+    names = ("substeps", "sleep", "foresight", "restitution_speed")
+    return {"time": scene.dt, "hulls": hulls, **{name: getattr(scene, name) for name in names}, **gravity}
 
 
 def hull_names(scenes: Sequence[Scene]) -> dict[tuple[Any, ...], str]:

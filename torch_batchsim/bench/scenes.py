@@ -146,6 +146,7 @@ class Scene:
     substeps: int = 4
     sleep: bool = False
     foresight: bool = False
+    restitution_speed: float = 1.0  # m/s
 
     def index(self, name: str) -> int:
         """The row of the body ``name`` in a trajectory. Raises KeyError for an unknown one."""

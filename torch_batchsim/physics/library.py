@@ -49,7 +49,7 @@ class Physics(Library):
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
     enums = (MotionKind, JointKind, JointDrive)
     definitions = joints.definitions()
-    faults = {  # sentences in the order of their numbers in csrc/physics/sound.h
+    faults = {  # sentences in the order of their numbers in csrc/physics/sound.h and links.h
         "not_finite": (
             "{row}.physics.Pose.position is not finite (metres)",
             "{row}.physics.Pose.rotation is 0: nothing has written it; that of no turn is quat{{1, 0, 0, 0}}",
@@ -58,6 +58,8 @@ class Physics(Library):
             "{row}.physics.Velocity.angular is not finite (rad/s)",
             "{row}.physics.Force.force is not finite (newtons)",
             "{row}.physics.Force.torque is not finite (newton metres)",
+            "{row}.physics.Motion.gravity is not finite (times the world's)",
+            "{row}.physics.Motion.still is not finite (seconds)",
         ),
         "bad_shape": (
             "{row}.physics.Shape.size is 0: nothing has written it; physics::box(...) and others make a Shape",
@@ -83,15 +85,7 @@ class Physics(Library):
             "{row}.physics.Joint.a is not a body of this world: destroyed, or without Pose and Shape; let go first",
             "{row}.physics.Joint.b is not a body of this world: destroyed, or without Pose and Shape; let go first",
         ),
-        "bad_joint": (
-            "{row}.physics.Joint.kind is not a JointKind: physics::hinge(...) and others make a Joint",
-            "{row}.physics.Joint.drive is not a JointDrive, 0 to 2",
-            "{row}.physics.Joint.anchor_a or anchor_b is not finite (metres)",
-            "{row}.physics.Joint.frame_a or frame_b is not finite",
-            "{row}.physics.Joint.lower or upper is not finite (radians, or metres of a slider)",
-            "{row}.physics.Joint.target is not finite",
-            "{row}.physics.Joint.greatest must not be below 0",
-        ),
+        "bad_joint": joints.SENTENCES,
     }
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
@@ -102,6 +96,7 @@ class Physics(Library):
         gravity_x=Option(0.0, help="m/s^2"),
         gravity_y=Option(0.0, help="m/s^2"),
         gravity_z=Option(-9.8, help="m/s^2"),
+        restitution_speed=Option(1.0, minimum=0.0, help="m/s; slower impacts do not bounce"),
     )
     constants = Constants(
         substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
@@ -110,6 +105,7 @@ class Physics(Library):
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
         margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
+        joint_gap=Option(1.0, above=0.0, help="metres; the most between the anchors of a new joint"),
         foresight=Option(False, help="contacts are those at which bodies will meet in the step, also by their forces"),
         static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
         dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),

@@ -24,8 +24,8 @@ TBS_SYSTEM void build(World &world, const physics::Hulls &hulls) {
     const Entity tail = world.create<Thing>(physics::pose({0.0f, 0.0f, 3.9f}), rod, physics::mass_of(hulls, rod, 1.0f),
                                             physics::dynamic(), soft);
     world.create<Rope>(physics::ball(Entity{}, {0.0f, 0.0f, 6.0f}, bob, {0.0f, 0.0f, 1.0f}));
-    physics::Joint hinge = physics::hinge(bob, {0.0f, 0.0f, -0.6f}, {1.0f, 0.0f, 0.0f}, tail, {0.0f, 0.0f, 0.5f},
-                                          {1.0f, 0.0f, 0.0f});
+    const vec3 axis{world.parameters.axis, 0.0f, 0.0f};
+    physics::Joint hinge = physics::hinge(bob, {0.0f, 0.0f, -0.6f}, axis, tail, {0.0f, 0.0f, 0.5f}, axis);
     hinge.drive = physics::TO_VELOCITY;
     hinge.target = 3.0f;
     hinge.greatest = 2.0f;

@@ -2,7 +2,7 @@
 
 from gymnasium.spaces import Discrete
 
-from torch_batchsim import Archetype, Component, Environment, Parameters, Reward, TaskGraph, boolean, f32, i32
+from torch_batchsim import Archetype, Component, Environment, Option, Parameters, Reward, TaskGraph, boolean, f32, i32
 from torch_batchsim.physics import Contact, Force, Joint, Material, Physics
 
 WEDGE = [(x, y, z) for x in (-1, 1) for y, z in ((-1.5, -1), (1.5, -1), (1.5, 1))]
@@ -26,7 +26,7 @@ class Heap(Environment):
     systems = "heap.h"
     libraries = (Physics,)
     library_options = {"physics": {"hulls": {"wedge": WEDGE}, "events": 64, "contacts": 90}}
-    parameters = Parameters(max_episode_steps=14)
+    parameters = Parameters(max_episode_steps=14, axis=Option(1.0, help="the hinge's along x"))
     archetypes = [
         Archetype("Player", Physics.body, Force, Push, View, Reward, count=2),
         Archetype("Thing", Physics.body, Material, capacity=8, limit=8),

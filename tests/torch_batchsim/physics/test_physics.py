@@ -115,6 +115,10 @@ def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:
         ("Mass.inverse", float("inf"), "bad_mass", r"Mass.inverse must be finite"),
         ("Mass.inverse_inertia", -1.0, "bad_mass", r"Mass.inverse_inertia .* \(1/\(kg m\^2\)\)"),
         ("Motion.kind", 3, "bad_mass", r"Motion.kind is not a MotionKind, 0 to 2"),
+        ("Motion.gravity", float("nan"), "not_finite", r"Motion.gravity is not finite \(times the world's\)"),
+        ("Motion.gravity", 1e38, "not_finite", r"Motion.gravity is not finite"),
+        ("Motion.still", float("inf"), "not_finite", r"Motion.still is not finite \(seconds\)"),
+        ("Mass.inverse_inertia", float("nan"), "bad_mass", r"Mass.inverse_inertia .* \(1/\(kg m\^2\)\)"),
     ],
 )
 def test_a_bad_body_faults_its_world_only(field: str, value: float, cause: str, says: str) -> None:
@@ -184,6 +188,10 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
         Physics(substep=3)
     with pytest.raises(ValueError, match=r"substeps must be at least 1"):
         Physics(substeps=0)
+    with pytest.raises(ValueError, match=r"restitution_speed must be at least 0.0, got -1.0"):
+        Physics(restitution_speed=-1.0)
+    with pytest.raises(ValueError, match=r"joint_gap must be greater than 0.0, got 0.0"):
+        Physics(joint_gap=0.0)
 
 
 @pytest.mark.parametrize("kept", [91, 89])  # more than there can be; less than events need

@@ -182,6 +182,16 @@ def test_a_joint_wakes_both_of_its_bodies_and_their_islands() -> None:
     assert min(still(crowd)) > 0.5
 
 
+@pytest.mark.parametrize("field", ["break_force", "break_torque", "damping", "greatest"])
+def test_a_sleeper_wakes_when_its_joint_gets_weaker(field: str) -> None:
+    crowd, _ = asleep()
+    crowd.sim.ragged(f"Link.physics.Joint.{field}").values[0] = 2.0
+    step(crowd, 1)
+    hanging, *others = still(crowd)
+    assert hanging < 2 * DT and min(others) > 0.5
+    assert int(crowd.sim.ragged("Link.physics.Joint.broken").values[0]) == (field == "break_force")
+
+
 def test_a_sleeper_wakes_when_its_joint_changes() -> None:
     servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=Motor(100.0, position=0.0))
     crowd, _ = asleep(servo)

@@ -67,6 +67,11 @@ CASES: dict[str, tuple[Callable[[Crowd, int], None], str, float]] = {
     "what lies is pushed up": (put("Velocity.linear", "on_table", along(4.0)), "on_table", 1.3 + 4 * TIME - FALL),
     "what lies is lifted": (put("Pose.position", "on_table", along(0.1)), "on_table", 1.3),
     "gravity is turned round": (put("Motion.gravity", "on_table", lambda g: -g), "on_table", 1.3 + FALL),
+    "what lies becomes smooth": (put("Material.static_friction", "on_table", lambda f: f * 0), "on_table", 1.3),
+    "the ledge becomes smooth": (put("Material.dynamic_friction", "ledge", lambda f: f * 0), "on_ledge", 1.3),
+    "what lies may bounce": (put("Material.restitution", "on_table", lambda r: r + 0.5), "on_table", 1.3),
+    "what lies becomes heavy": (put("Mass.inverse", "on_table", lambda m: m / 2), "on_table", 1.3),
+    "what lies turns with less effort": (put("Mass.inverse_inertia", "on_table", lambda m: m * 2), "on_table", 1.3),
     "it is fixed": (put("Motion.kind", "table", lambda kind: kind * 0 + int(MotionKind.STATIC)), "on_table", 1.3),
 }  # fmt: skip
 

@@ -1,0 +1,178 @@
+"""Settings of joints that make no sense are faults of the step in which they are there; others do what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import cos, inf, nan, pi, sin
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from environments.heap import Heap
+from physics_scenes import NO_GRAVITY, G, floor
+
+from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim.bench.physics_worlds import SceneRun, simulate
+from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, Shape, box, rough, sphere
+from torch_batchsim.physics import JointDrive, JointKind
+
+# Of a hinge with a motor to a velocity, Rope[1]: fields, and the sentence without the name of the row.
+NEW = dict.fromkeys(("linear", "angular", "motor", "low", "high"), 0.0)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"kind": 9}, "kind is not a JointKind, 0 to 3: physics::hinge(...) and others make a Joint; got 9"),
+    ({"drive": 5}, "drive is not a JointDrive, 0 to 2; got 5"),
+    ({"a": "b"}, "a and b are the same body; a joint holds two, or one and the world, which is Entity{}; got ("),
+    ({"anchor_a": nan}, "anchor_a must be finite (metres), got (nan, nan, nan)"),
+    ({"anchor_b": -inf}, "anchor_b must be finite (metres), got (-inf, -inf, -inf)"),
+    ({"frame_a": 0.0}, "frame_a must be finite and not 0, which the frame of an axis of length 0 is; got (0, 0, 0, 0)"),
+    ({"frame_b": nan}, "frame_b must be finite and not 0"),
+    ({"lower": nan}, "lower must be finite (radians, or metres of a slider), got nan"),
+    ({"upper": inf}, "upper must be finite (radians, or metres of a slider), got inf"),
+    ({"limited": 1, "lower": 0.5, "upper": 0.25}, "lower must not be above upper (radians, or metres of a slider), "
+     "got 0.5 and 0.25"),
+    ({"limited": 1, "lower": -4.0}, "lower and upper of a hinge must be within -pi and pi (radians), got -4 and 0"),
+    ({"limited": 1, "upper": 3.2}, "lower and upper of a hinge must be within -pi and pi (radians), got 0 and 3.2"),
+    ({"target": nan}, "target must be finite (rad or m, or per second), got nan"),
+    ({"drive": 2, "hertz": 1.0, "target": 4.0}, "target of a hinge TO_POSITION must be within -pi and pi (radians), "
+     "got 4"),
+    ({"greatest": nan}, "greatest must be a number that is not below 0 (N m or N), got nan"),
+    ({"greatest": -1.0}, "greatest must be a number that is not below 0 (N m or N), got -1"),
+    ({"hertz": nan}, "hertz must be finite and not below 0 (1/s), got nan"),
+    ({"drive": 2}, "hertz must be above 0 where drive is TO_POSITION (1/s, the frequency of its spring), got 0"),
+    ({"damping": inf}, "damping must be finite and not below 0 (1 is critical), got inf"),
+    ({"damping": -1.0}, "damping must be finite and not below 0 (1 is critical), got -1"),
+    ({"break_force": nan}, "break_force must be a number that is not below 0 (N; 0: never), got nan"),
+    ({"break_torque": -2.0}, "break_torque must be a number that is not below 0 (N m; 0: never), got -2"),
+    ({"linear": nan}, "linear must be finite, 0 of a joint that is new (N s), got (nan, nan, nan)"),
+    ({"angular": inf}, "angular must be finite, 0 of a joint that is new (N m s), got (inf, inf, inf)"),
+    ({"motor": nan}, "motor must be finite, 0 of a joint that is new (N s or N m s), got nan"),
+    ({"low": inf}, "low must be finite, 0 of a joint that is new (N s or N m s), got inf"),
+    ({"high": nan}, "high must be finite, 0 of a joint that is new (N s or N m s), got nan"),
+    ({"kind": 3}, "drive and limited need the axis of a HINGE or SLIDER; got drive 1, limited 0, kind 3"),
+    ({"kind": 0, "drive": 0, "limited": 1}, "drive and limited need the axis of a HINGE or SLIDER; got drive 0, "
+     "limited 1, kind 0"),
+    (NEW | {"anchor_a": 2.0}, "anchor_a and anchor_b are more than 1.0 m (the option joint_gap) apart in the world "
+     "when the joint is new; got (2, 2, 2) and (0, 0, 0.5), each in the frame of its body"),
+]  # fmt: skip
+SOUND: list[dict[str, Any]] = [
+    {},
+    {"limited": 1, "lower": -pi, "upper": pi},
+    {"lower": 1.0, "upper": -1.0},  # without effect
+    {"greatest": inf, "break_force": inf, "break_torque": inf},
+    {"drive": 2, "hertz": 0.5, "target": -pi},
+    {"drive": 2, "hertz": 0.5, "greatest": 0.0},
+    {"frame_a": 3.0, "frame_b": 3.0},  # is made a rotation
+    {"anchor_a": 2.0},  # of a joint that works: it may be torn apart
+    NEW | {"anchor_a": 0.3},
+    NEW | {"kind": int(JointKind.SLIDER), "drive": 0, "anchor_a": torch.tensor([2.0, 0.0, -0.6])},  # along its axis
+]
+
+
+def hung(worlds: int, **options: Any) -> TorchVectorEnv:
+    env = TorchVectorEnv(Heap(**options), num_worlds=worlds)
+    env.reset(seed=5)
+    return env
+
+
+def write(env: TorchVectorEnv, world: int, fields: dict[str, Any]) -> None:
+    rope = {name: env.sim.ragged(f"Rope.physics.Joint.{name}").world(world)[1] for name in (*fields, "b")}
+    for name, value in fields.items():
+        rope[name].copy_(rope["b"] if isinstance(value, str) else torch.as_tensor(value))
+
+
+def go(env: TorchVectorEnv) -> None:
+    env.step(torch.zeros(env.num_envs, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("cases", [WRONG[:15], WRONG[15:]], ids=["15", "others"])  # a message has 16 faults
+def test_settings_of_joints_that_make_no_sense_are_faults(cases: list[tuple[dict[str, Any], str]]) -> None:
+    env, untouched = hung(len(cases) + 1), hung(len(cases) + 1)
+    go(env)
+    go(untouched)
+    for world, (fields, _) in enumerate(cases):
+        write(env, world, fields)
+    before = env.sim.tensor("Player.physics.Pose.position").clone()
+    with pytest.raises(WorldFault) as raised:
+        go(env)
+    go(untouched)
+    assert raised.value.mask.tolist() == [True] * len(cases) + [False]
+    for fault, (fields, sentence) in zip(raised.value.faults, cases, strict=True):
+        assert fault.cause == "physics.bad_joint" and (fault.table, fault.value) == ("Rope", 1), fields
+        assert fault.text.startswith(f"Rope[1].physics.Joint.{sentence}"), (fields, fault.text)
+    for name in ("position", "rotation"):
+        after = env.sim.tensor(f"Player.physics.Pose.{name}")
+        assert torch.equal(after[-1], untouched.sim.tensor(f"Player.physics.Pose.{name}")[-1])
+    assert torch.equal(env.sim.tensor("Player.physics.Pose.position")[:-1], before[:-1])  # they stand still
+
+
+def test_settings_of_joints_that_make_sense_are_none() -> None:
+    env = hung(len(SOUND))
+    go(env)
+    for world, fields in enumerate(SOUND):
+        write(env, world, fields)
+    for _ in range(5):
+        go(env)
+    assert torch.isfinite(env.sim.ragged("Thing.physics.Pose.position").packed()[0]).all()
+
+
+@pytest.mark.parametrize("axis", [0.0, 1e-30])
+def test_an_axis_without_length_is_a_fault_of_its_joint(axis: float) -> None:
+    says = r"Rope\[1\]\.physics\.Joint\.frame_a must .* axis of length 0 is; got \(0, 0, 0, 0\)"
+    with pytest.raises(WorldFault, match=says):
+        go(hung(1, axis=axis))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("field", "unit"), [("force", "newtons"), ("torque", "newton metres")])
+@pytest.mark.parametrize("value", [nan, -inf])
+def test_a_force_that_is_not_finite_is_a_fault_at_once(field: str, unit: str, value: float) -> None:
+    run = SceneRun(Scene("forced", (Body("ball", sphere(0.2)),)), 2)
+    run.step()
+    run.sim.ragged(f"Mover.physics.Force.{field}").world(1)[0, 1] = value
+    with pytest.raises(WorldFault, match=rf"Mover\[0\]\.physics\.Force\.{field} is not finite \({unit}\)") as raised:
+        run.step()
+    assert raised.value.mask.tolist() == [False, True] and np.isfinite(run.read()["positions"]).all()
+
+
+@pytest.mark.full
+def test_anchors_of_kinematic_bodies_may_move_apart() -> None:
+    """Nothing pulls them together."""
+    pair = [Body(n, sphere(0.2), (x, 0, 0), linear=(x, 0, 0), kind="kinematic") for n, x in (("a", -1.0), ("b", 1.0))]
+    run = simulate(Scene("apart", tuple(pair), (Joint("ball", "a", "b", (0, 0, 0)),), gravity=NO_GRAVITY), 120)
+    assert run.positions[-1, 1, 0] == pytest.approx(3.0, abs=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("speed", "bounces"), [(0.5, True), (3.0, False)])
+def test_impacts_slower_than_restitution_speed_do_not_bounce(speed: float, bounces: bool) -> None:
+    ball = Body("ball", sphere(0.2), (0.0, 0.0, 0.4), material=rough(0.5, 0.8))  # falls by 0.2 m: 2 m/s
+    ground = replace(floor(), material=rough(0.5, 0.8))
+    run = simulate(Scene("drop", (ball, ground), restitution_speed=speed), 60)
+    landed = int(np.argmax(run.positions[:, 0, 2] < 0.21))
+    rise = run.positions[landed:, 0, 2].max() - 0.2
+    assert rise == pytest.approx(0.8**2 * 0.2, abs=0.01) if bounces else rise < 0.01
+
+
+@pytest.mark.full
+def test_a_lying_disc_spins_on_almost_as_under_even_pressure() -> None:
+    """The torque of friction is then 2/3 of that of a load at the rim. Its points, at the rim, change as it turns."""
+    friction, radius, spin = 0.3, 0.5, 8.0
+    angles = np.arange(16) * 2 * pi / 16
+    points = tuple((radius * cos(a), radius * sin(a), z) for a in angles for z in (-0.05, 0.05))
+    shape = Shape("hull", (1.0, 1.0, 1.0), points)
+    disc = Body("disc", shape, (0, 0, 0.05), angular=(0, 0, spin), material=rough(friction))
+    run = simulate(Scene("disc", (disc, replace(floor(), material=rough(friction)))), 90)
+    moment = radius**2 / 2 * (1 - 2 / 3 * sin(pi / 16) ** 2)  # of a prism with 16 sides, of 1 kg
+    even = spin / (friction * G * 2 / 3 * radius / moment)
+    stops = run.times[int(np.argmax(run.angular[:, 0, 2] < 0.01))]
+    assert even / 1.5 < stops < 1.05 * even
+
+
+@pytest.mark.full
+def test_a_motor_to_a_position_with_a_frequency_gets_there() -> None:
+    assert JointDrive.TO_POSITION == 2
+    rod = Body("rod", box(0.5, 0.05, 0.05), (0.5, 0, 0))
+    joint = Joint("hinge", None, "rod", (0, 0, 0), (0, 0, 1), motor=Motor(100.0, position=1.0))
+    run = simulate(Scene("servo", (rod,), (joint,), gravity=NO_GRAVITY), 180)
+    np.testing.assert_allclose(run.positions[-1, 0], (0.5 * cos(1), 0.5 * sin(1), 0), atol=0.005)

@@ -96,8 +96,8 @@ class Joint(Component):
     a: Entity  # a body; empty: the world
     b: Entity
     kind: i32  # a JointKind
-    drive: i32  # a JointDrive; of a HINGE or SLIDER
-    limited: i32  # 1: lower and upper hold; of a HINGE or SLIDER
+    drive: i32  # a JointDrive
+    limited: i32  # 1: lower and upper hold
     collide: i32  # 1: the two bodies collide
     broken: i32  # 1 after more than break_force or break_torque: it holds nothing
     anchor_a: vec3  # in the frame of the body or the world, metres
@@ -108,10 +108,10 @@ class Joint(Component):
     upper: f32
     target: f32  # of the drive: rad or m, or per second
     greatest: f32  # of the drive, N m or N
-    hertz: f32  # spring of TO_POSITION, above 0 there
+    hertz: f32  # spring of TO_POSITION, above 0
     damping: f32  # its ratio to critical damping
-    break_force: f32  # N, of all that the joint transmits, motor and limits included; 0: never
-    break_torque: f32  # N m, likewise
+    break_force: f32  # N, with motor and limits; 0: never
+    break_torque: f32  # N m; 0: never
     linear: vec3  # N s on b in the last substep; the solver starts from these five
     angular: vec3  # N m s
     motor: f32

@@ -11,6 +11,7 @@ import pytest
 import torch
 from environments.heap import Heap
 from physics_scenes import NO_GRAVITY, G, floor
+from support import emulated_cuda
 
 from torch_batchsim import TorchVectorEnv, WorldFault
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
@@ -19,7 +20,8 @@ from torch_batchsim.physics import JointDrive, JointKind
 
 # Of a hinge with a motor to a velocity, Rope[1]: fields, and the sentence without the name of the row.
 NEW = dict.fromkeys(("linear", "angular", "motor", "low", "high"), 0.0)
-WRONG: list[tuple[dict[str, Any], str]] = [
+Cases = list[tuple[dict[str, Any], str]]
+WRONG: Cases = [
     ({"kind": 9}, "kind is not a JointKind, 0 to 3: physics::hinge(...) and others make a Joint; got 9"),
     ({"drive": 5}, "drive is not a JointDrive, 0 to 2; got 5"),
     ({"a": "b"}, "a and b are the same body; a joint holds two, or one and the world, which is Entity{}; got ("),
@@ -69,8 +71,9 @@ SOUND: list[dict[str, Any]] = [
 ]
 
 
-def hung(worlds: int, **options: Any) -> TorchVectorEnv:
-    env = TorchVectorEnv(Heap(**options), num_worlds=worlds)
+def hung(worlds: int, executor: str = "batch", **options: Any) -> TorchVectorEnv:
+    own = {} if executor == "batch" else {"_library": emulated_cuda("heap", executor)}
+    env = TorchVectorEnv(Heap(**options), num_worlds=worlds, **own)
     env.reset(seed=5)
     return env
 
@@ -85,9 +88,10 @@ def go(env: TorchVectorEnv) -> None:
     env.step(torch.zeros(env.num_envs, dtype=torch.int64))
 
 
+@pytest.mark.parametrize("executor", ["batch", pytest.param("megakernel", marks=pytest.mark.full)])
 @pytest.mark.parametrize("cases", [WRONG[:15], WRONG[15:]], ids=["15", "others"])  # a message has 16 faults
-def test_settings_of_joints_that_make_no_sense_are_faults(cases: list[tuple[dict[str, Any], str]]) -> None:
-    env, untouched = hung(len(cases) + 1), hung(len(cases) + 1)
+def test_settings_of_joints_that_make_no_sense_are_faults(cases: Cases, executor: str) -> None:
+    env, untouched = hung(len(cases) + 1, executor), hung(len(cases) + 1, executor)
     go(env)
     go(untouched)
     for world, (fields, _) in enumerate(cases):
@@ -95,6 +99,7 @@ def test_settings_of_joints_that_make_no_sense_are_faults(cases: list[tuple[dict
     before = env.sim.tensor("Player.physics.Pose.position").clone()
     with pytest.raises(WorldFault) as raised:
         go(env)
+        env.sim.check_faults()
     go(untouched)
     assert raised.value.mask.tolist() == [True] * len(cases) + [False]
     for fault, (fields, sentence) in zip(raised.value.faults, cases, strict=True):

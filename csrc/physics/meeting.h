@@ -16,11 +16,20 @@ struct Drift {
     bool gives_way = false;  // to impulses
 };
 
+// The drift of a body with these velocities in so many seconds. A ball looks the same however it turns.
+TBS_FUNCTION Drift drift_of(i32 shape, vec3 linear, vec3 angular, f32 time, bool gives_way) {
+    return {linear * time, shape == SPHERE ? vec3{} : angular * time, gives_way};
+}
+
 // Shapes meet when they are this share of the lesser inner radius inside of each other: more than springs give way.
 inline constexpr f32 meeting_share = 0.01f;
 // In a step they must come nearer by this share of that depth, or they stay as they are.
 inline constexpr f32 least_approach = 0.02f;
-inline constexpr u32 meeting_rounds = 6;
+inline constexpr u32 meeting_rounds = 8;
+inline constexpr f32 turn_in_round = 0.15f;  // rad: points of bodies that turn go straight on only so far
+// A body that turns by more than this keeps the contacts of the begin, in rad: where it meets others depends on when, and
+// points that stay in place in the step (contacts.h) are no longer those of its surface.
+inline constexpr f32 most_turn = 0.5f;
 
 TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 share, vec3 further) {
     const f32 angle = length(drift.turn) * share;
@@ -43,6 +52,7 @@ TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a,
         const vec3 turning = cross(drift_a.turn, point.anchor_a) - cross(drift_b.turn, point.anchor_b);
         return dot(drift_a.way - drift_b.way + turning, manifold.normal);
     };
+    if (max(length_squared(drift_a.turn), length_squared(drift_b.turn)) > most_turn * most_turn) return;
     f32 depth = meeting_share * inner_a;
     bool comes = false;
     for (u32 k = 0; k < manifold.count; ++k) {
@@ -51,15 +61,21 @@ TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a,
     }
     if (!comes) return;
     depth = min(depth, meeting_share * inner_radius(b));
+    const f32 turning = length(drift_a.turn) + length(drift_b.turn);
+    const f32 longest = turning > 0.0f ? divide(turn_in_round, turning) : infinity;
     for (u32 round = 0; round < meeting_rounds && share < 1.0f; ++round) {
         f32 first = infinity, approach = 0.0f;
+        bool have_met = false;
         for (u32 k = 0; k < manifold.count; ++k) {
             const f32 closing = closing_of(manifold.points[k]), apart = manifold.points[k].separation;
-            if (!(closing > least_approach * depth && apart < closing * (1.0f - share) && apart > -0.5f * depth)) continue;
+            if (!(closing > least_approach * depth && apart < closing * (1.0f - share))) continue;
+            have_met = have_met || apart < -0.5f * depth;
             const f32 until = divide(apart + depth, closing);
             if (until < first) first = until, approach = closing;
         }
-        if (first == infinity) break;
+        if (have_met) break;
+        if (first == infinity && (manifold.count == 0 || !(longest < 1.0f - share))) break;
+        if (longest < first) first = longest, approach = 0.0f;
         // Beyond the end of the time only along the normal: the way aside would lead elsewhere.
         const f32 beyond = max(share + first - 1.0f, 0.0f);
         share = min(share + first, 1.0f);

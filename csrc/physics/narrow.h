@@ -94,11 +94,11 @@ TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
     const u32 mover = step.mover[body];
     if (mover == no_body) return {};
     const BodyBlock &block = step.solver->body_blocks[mover / block_items];
-    const auto moved = [&](const f32(*v)[block_items]) {
-        const Vec<f32> speed = load_vec<f32>(v, mover % block_items);
-        return vec3{speed.x * time, speed.y * time, speed.z * time};
+    const auto speed = [&](const f32(*v)[block_items]) {
+        const Vec<f32> loaded = load_vec<f32>(v, mover % block_items);
+        return vec3{loaded.x, loaded.y, loaded.z};
     };
-    return {moved(block.linear), moved(block.angular), step.pushed[body] != 0};
+    return drift_of(step.shape[body].kind, speed(block.linear), speed(block.angular), time, step.pushed[body] != 0);
 }
 
 // Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.

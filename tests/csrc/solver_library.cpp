@@ -76,7 +76,9 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
                                             f32 margin, f32 ahead, const Kept &kept, SolverContact &out) {
     const auto geometry = [&](u32 i) { return Geometry{shapes[i].kind, shapes[i].size, hulls}; };
     const auto place = [&](u32 i) { return Transform{bodies[i].position, bodies[i].rotation}; };
-    const auto drift = [&](u32 i) { return Drift{bodies[i].linear * ahead, bodies[i].angular * ahead, bodies[i].kind == body_dynamic}; };
+    const auto drift = [&](u32 i) {
+        return drift_of(shapes[i].kind, bodies[i].linear, bodies[i].angular, ahead, bodies[i].kind == body_dynamic);
+    };
     Manifold m = manifold_of(geometry(a), place(a), geometry(b), place(b), margin);
     meet(inner_radius(geometry(a)), place(a), drift(a), geometry(b), place(b), drift(b), m,
          [&](const Transform &at_a, const Transform &at_b, Manifold &met) {

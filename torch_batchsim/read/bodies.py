@@ -6,10 +6,14 @@ this one, and goes on behind it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..base.numbers import CPP_WORDS
 from .cpp_text import Source, behind_angles
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(eq=False)
@@ -416,13 +420,9 @@ class _Parser:
         elif self.text() == "{":
             variable.given = self.braces(variable.type)
         elif self.text() == "(":
-            close = self.closing()
-            inner = self.within(close)
-            inner.at += 1
-            values = inner.values()
-            made = Expression("braces", self.at, close + 1, variable.type, values)
+            first, values = self.at, self._given()
+            made = Expression("braces", first, self.at, variable.type, values)
             variable.given = values[0] if len(values) == 1 else made
-            self.at = close + 1
         elif self.text() not in (";", ":", ",", "") and self.at < self.end:
             return None
         return variable
@@ -537,13 +537,7 @@ class _Parser:
                 made = Expression("call", first, first, parts=[made, *self._given()])
                 made.last = self.at
             elif text == "[":
-                close = self.closing()
-                inner = self.within(close)
-                inner.at += 1
-                index = inner.expression()
-                if inner.at != close:
-                    raise _Unclear
-                self.at = close + 1
+                index = self._enclosed()
                 made = Expression("index", first, self.at, "[]", [made, index])
             elif self.operator() in ("++", "--"):
                 operator = self.operator()
@@ -558,14 +552,21 @@ class _Parser:
 
     def _given(self) -> list[Expression]:
         """The arguments of a call."""
+        return self._between_brackets(_Parser.values)
+
+    def _enclosed(self) -> Expression:
+        """The expression in brackets."""
+        return self._between_brackets(_Parser.expression)
+
+    def _between_brackets(self, read: Callable[[_Parser], _Found]) -> _Found:
         close = self.closing()
         inner = self.within(close)
         inner.at += 1
-        values = inner.values()
+        found = read(inner)
         if inner.at != close:
             raise _Unclear
         self.at = close + 1
-        return values
+        return found
 
     def values(self) -> list[Expression]:
         found: list[Expression] = []
@@ -597,13 +598,7 @@ class _Parser:
     def _primary(self) -> Expression:
         first, text = self.at, self.text()
         if text == "(":
-            close = self.closing()
-            inner = self.within(close)
-            inner.at += 1
-            value = inner.expression()
-            if inner.at != close:
-                raise _Unclear
-            self.at = close + 1
+            value = self._enclosed()
             return Expression("group", first, self.at, "(", [value])
         if text == "[":
             return self._lambda()

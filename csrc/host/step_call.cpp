@@ -94,21 +94,26 @@ bool lent_in_place(const StepCall &self) {
     return true;
 }
 
-// The references to a tensor or storage of torch, given its address: the first member behind the table of virtual
-// functions of c10::intrusive_ptr_target (torch_batchsim/run/step_call.py compares it with torch's own functions).
-std::uint32_t references(PyObject *address) {
-    const auto *const count = static_cast<const volatile std::uint32_t *>(PyLong_AsVoidPtr(address));
-    return count[2];
-}
+// A tensor that callers may hold, as `_PACKED` in torch_batchsim/memory/outputs.py, which keeps the objects alive. The
+// references to a tensor or storage of torch are the first member behind the table of virtual functions of
+// c10::intrusive_ptr_target (torch_batchsim/run/step_call.py compares them with torch's own functions).
+struct Watched {
+    PyObject *tensor;
+    Py_ssize_t references;  // the engine's own to the object
+    const volatile std::uint32_t *in_torch, *storage;
+    PyObject *owners;  // a list: owners of the storage, its object, references to that
+};
 
-// Whether a caller holds one of the outputs that lie where the step would write, as `held` in
+// Whether a caller holds one of the outputs that lie where the step would write, as `_held` in
 // torch_batchsim/memory/outputs.py.
-bool is_held(PyObject *watched) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); ++i) {
-        PyObject *const *const entry = &PyTuple_GET_ITEM(PyTuple_GET_ITEM(watched, i), 0);
-        if (Py_REFCNT(entry[0]) > PyLong_AsSsize_t(entry[1]) || references(entry[2]) > 1 ||
-            references(entry[3]) > PyLong_AsSize_t(PyList_GET_ITEM(entry[4], 0)) ||
-            Py_REFCNT(PyList_GET_ITEM(entry[4], 1)) > PyLong_AsSsize_t(PyList_GET_ITEM(entry[4], 2)))
+bool is_held(PyObject *packed) {
+    const auto *const watched = reinterpret_cast<const Watched *>(PyBytes_AS_STRING(packed));
+    const std::size_t count = std::size_t(PyBytes_GET_SIZE(packed)) / sizeof(Watched);
+    for (std::size_t i = 0; i < count; ++i) {
+        const Watched &one = watched[i];
+        if (Py_REFCNT(one.tensor) > one.references || one.in_torch[2] > 1 ||
+            one.storage[2] > PyLong_AsSize_t(PyList_GET_ITEM(one.owners, 0)) ||
+            Py_REFCNT(PyList_GET_ITEM(one.owners, 1)) > PyLong_AsSsize_t(PyList_GET_ITEM(one.owners, 2)))
             return true;
     }
     return false;
@@ -116,7 +121,7 @@ bool is_held(PyObject *watched) {
 
 PyObject *run(PyObject *object, PyObject *const *arguments, std::size_t count, PyObject *keywords) {
     StepCall &self = *reinterpret_cast<StepCall *>(object);
-    if (PyVectorcall_NARGS(count) != 4 || keywords || !PyTuple_Check(arguments[2]) || !PyTuple_Check(arguments[3])) {
+    if (PyVectorcall_NARGS(count) != 4 || keywords || !PyTuple_Check(arguments[2]) || !PyBytes_Check(arguments[3])) {
         PyErr_SetString(PyExc_TypeError, "a StepCall takes actions, the address of outputs, their tensors and the watched ones");
         return nullptr;
     }
@@ -206,9 +211,9 @@ void destroy(PyObject *object) {
     Py_TYPE(object)->tp_free(object);
 }
 
-PyObject *is_held_from_python(PyObject *, PyObject *watched) {
-    if (PyTuple_Check(watched)) return PyBool_FromLong(is_held(watched));
-    PyErr_SetString(PyExc_TypeError, "is_held takes a tuple of watched tensors");
+PyObject *is_held_from_python(PyObject *, PyObject *packed) {
+    if (PyBytes_Check(packed)) return PyBool_FromLong(is_held(packed));
+    PyErr_SetString(PyExc_TypeError, "is_held takes the packed bytes of watched tensors");
     return nullptr;
 }
 

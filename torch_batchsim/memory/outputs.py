@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -26,9 +27,11 @@ Owners = list[Any]
 """Of a storage: how many the engine knows of; the object of the storage in Python; and the references to that."""
 Own = dict[str, tuple[torch.Tensor, Owners]]
 """Memory that was allocated here, by field of the context, with the owners of its storage."""
-Watched = tuple[tuple[torch.Tensor, int, int, int, Owners], ...]
-"""Tensors that callers may hold: each with the references that the engine has to the object, its address in torch, that
-of its storage, and the owners of that. ``csrc/host/step_call.cpp`` compares them."""
+Watched = tuple[torch.Tensor, int, int, int, Owners]
+"""A tensor that callers may hold: the references that the engine has to the object, its address in torch, that of its
+storage, and the owners of that."""
+_PACKED = struct.Struct("@PnPPP")
+"""The same as ``struct Watched`` of ``csrc/host/step_call.cpp`` has it, objects by their addresses."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,12 @@ class OutputSet:
         originals: likewise, where it returns copies of them.
         by_agent: views of them for each agent, likewise.
         watched: the tensors in both.
+        packed: the same for ``csrc/host/step_call.cpp``; empty if there are none.
     """
 
     __slots__ = (
         "_block", "_counted", "_guarded", "_placed", "address", "by_agent", "copied", "movable", "originals", "own",
-        "results", "takes_turn", "tensors", "watched",
+        "packed", "results", "takes_turn", "tensors", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +91,8 @@ class OutputSet:
         self.results: Any = None
         self.originals: Any = None
         self.by_agent: Any = None
-        self.watched: Watched = ()
+        self.watched: tuple[Watched, ...] = ()
+        self.packed = b""
         self._counted: list[Owners] = []  # for each tensor that the engine has in a storage
 
     def has_moved(self) -> bool:
@@ -113,6 +118,7 @@ class OutputSet:
             (tensor, references[at] + 1, tensor._cdata, _storage(tensor), owners[_storage(tensor)])
             for at, tensor in handed_out.items()
         )
+        self.packed = b"".join(_PACKED.pack(id(entry[0]), *entry[1:4], id(entry[4])) for entry in self.watched)
         bases = {id(base): base for tensor in handed_out.values() if (base := tensor._base) is not None}
         own = {id(tensor) for tensor, _ in self.own.values()}
         counted = [tensor for at, tensor in (handed_out | bases).items() if at not in own]
@@ -124,26 +130,26 @@ class OutputSet:
         """The set is about to be dropped, or watched anew."""
         for count in self._counted:
             count[0] -= 1
-        self.watched, self._counted = (), []
+        self.watched, self.packed, self._counted = (), b"", []
 
     def is_held(self) -> bool:
         """Whether a caller holds one of the watched tensors, a view of it, or what torch derives gradients from."""
-        return bool(self.watched) and held(self.watched)
+        return bool(self.packed) and held(self)
 
 
-def _held(watched: Watched) -> bool:
+def _held(places: OutputSet) -> bool:
     return any(
         # of the entry, and of this expression
         sys.getrefcount(entry[0]) - 1 > entry[1]
         or entry[0]._use_count() > 1
         or owners_of_storage(entry[3]) > entry[4][0]
         or sys.getrefcount(entry[4][1]) - 1 > entry[4][2]
-        for entry in watched
+        for entry in places.watched
     )
 
 
-held: Callable[[Watched], bool] = _held
-"""Whether somebody else refers to one of the tensors. ``run/step_call.py`` puts the same in C++ in its place."""
+held: Callable[[OutputSet], bool] = _held
+"""Whether somebody else refers to a watched tensor. ``run/step_call.py`` puts the same in C++ in its place."""
 
 
 def _owned(tensor: torch.Tensor) -> tuple[torch.Tensor, Owners]:
@@ -276,7 +282,7 @@ class Outputs:
         """
         if self.next.movable and self.next.has_moved():
             self._rearrange()
-        if self.next.watched and held(self.next.watched):
+        if self.next.packed and held(self.next):
             self.next = self._spare_set()
 
     def here(self) -> OutputSet:

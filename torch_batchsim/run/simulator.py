@@ -361,7 +361,7 @@ class Simulator(FixedOptions):
         with run:
             if memory.crowded_flag[0]:
                 self._entities.grow()  # which a capture forbids
-            if outputs.next.movable or outputs.next.watched:
+            if outputs.next.movable or outputs.next.packed:
                 outputs.mend()
             to = outputs.next
             result = run.step(to)
@@ -381,7 +381,7 @@ class Simulator(FixedOptions):
         with run:
             if memory.crowded_flag[0]:
                 self._entities.grow()  # which a capture forbids
-            if outputs.next.movable or outputs.next.watched:
+            if outputs.next.movable or outputs.next.packed:
                 outputs.mend()
             to = outputs.next
             result = run.act_and_step(actions, to)
@@ -407,7 +407,7 @@ class Simulator(FixedOptions):
             return False
         to = outputs.next
         try:
-            result = run.step_call(actions, to.address, to.movable, to.watched)
+            result = run.step_call(actions, to.address, to.movable, to.packed)
         except KeyboardInterrupt:
             run.raise_if_stopped()
             raise

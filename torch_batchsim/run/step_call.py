@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,9 +14,9 @@ from ..base.shared import ELEMENT_TYPES, StepResult
 from ..build import jit
 from ..errors import BuildError
 from ..memory import outputs
-from ..memory.outputs import Watched, owners_of_storage
+from ..memory.outputs import OutputSet, owners_of_storage
 
-StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...], Watched], int]
+StepCall = Callable[[Any, int, tuple[torch.Tensor | None, ...], bytes], int]
 """Takes actions, the address of the outputs, the tensors where these should lie and those that callers may hold; steps.
 
 Returns a ``StepResult``, or from 0 on the first illegal element. ``closer_look`` says that nothing has happened: the
@@ -29,7 +29,7 @@ thread is in a step.
 _DEVICES = {"cpu": 1, "cuda": 2}  # of DLPack
 
 
-def never(actions: Any, places: int, tensors: tuple[torch.Tensor | None, ...], watched: Watched) -> int:
+def never(actions: Any, places: int, tensors: tuple[torch.Tensor | None, ...], watched: bytes) -> int:
     """A ``StepCall`` that leaves every step to others."""
     return StepResult.closer_look
 
@@ -112,6 +112,10 @@ def _dlpack_code(dtype: torch.dtype) -> int:
     return 0 if dtype.is_signed else 1
 
 
+def _held(is_held: Callable[[bytes], bool], places: OutputSet) -> bool:
+    return is_held(places.packed)
+
+
 @cache
 def _module() -> Any:
     """The compiled module; None, with a warning, where it cannot be compiled."""
@@ -121,7 +125,7 @@ def _module() -> Any:
         if not _counts_can_be_read():
             raise ImportError(f"torch {torch.__version__} counts references elsewhere")
         made = jit.load_module("step_call")
-        outputs.held = made.is_held
+        outputs.held = partial(_held, made.is_held)
         return made
     except (BuildError, ImportError) as error:
         _warn(error)

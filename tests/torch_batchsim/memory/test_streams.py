@@ -138,9 +138,9 @@ def test_a_step_on_another_stream_is_left_to_python() -> None:
     function, handle, dtypes = library.act_and_step_address, sim.execution._handle, action_dtypes(torch.int32)
     call = step_call.make(function, handle, *addresses, [None], memory.lent, (4,), dtypes, sim.device)
     actions, outputs = torch.zeros(4, dtype=torch.int64), memory.outputs.next.address
-    assert call(actions, outputs, (), ()) == -1 and sim.tensor("World.step").tolist() == [1] * 4
+    assert call(actions, outputs, (), b"") == -1 and sim.tensor("World.step").tolist() == [1] * 4
     word.value = 7
-    assert call(actions, outputs, (), ()) == StepResult.closer_look and sim.tensor("World.step").tolist() == [1] * 4
+    assert call(actions, outputs, (), b"") == StepResult.closer_look and sim.tensor("World.step").tolist() == [1] * 4
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_wrong_use_of_the_call_raises(env: TorchVectorEnv) -> None:
         with pytest.raises(TypeError, match="actions, the address of outputs, their tensors and the watched ones"):
             call(*arguments)
     with pytest.raises(TypeError):
-        call(actions, "here", (), ())
+        call(actions, "here", (), b"")
     with pytest.raises(TypeError):
         type(call)()
 

@@ -22,8 +22,9 @@ TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
     });
 }
 
-// Wakes bodies that an author has moved or changed since the step before (pose, shape, filter, kind, locks, gravity),
-// and bodies that touch or have touched these, a new body, or a destroyed one: they may have rested on it.
+// Wakes bodies that an author has moved or changed since the step before (all but velocity and force, by which the
+// solver wakes them), and bodies that touch or have touched these, a new body, or a destroyed one: they may have rested
+// on it.
 template <class Group>
 TBS_FUNCTION void wake_changed(Step &step, const Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;

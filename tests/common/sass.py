@@ -133,10 +133,13 @@ def main() -> None:
     """The command."""
     from torch_batchsim.envs.cartpole import CartPole
     from torch_batchsim.envs.hanabi import Hanabi
+    from torch_batchsim.envs.hideseek import HideSeek
     from torch_batchsim.envs.overcooked import Overcooked
     from torch_batchsim.envs.swarm import Swarm
 
-    known = {"cartpole": CartPole, "overcooked": Overcooked, "hanabi": Hanabi, "swarm": Swarm}
+    known = {
+        "cartpole": CartPole, "overcooked": Overcooked, "hanabi": Hanabi, "hideseek": HideSeek, "swarm": Swarm,
+    }  # fmt: skip
     names, executors = (argument.split(",") for argument in sys.argv[1:3])
     for name in names:
         for executor in executors:

@@ -18,20 +18,32 @@ TBS_FUNCTION Settings settings_of(const World &world) {
     return settings;
 }
 
+// The stages have some 100,000 instructions on a GPU, 1.6 MB: between them warps line up.
 TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &contacts, const Hulls &hulls, Warp &warp) {
     Step &step = begin_step(space, core, warp);
     const Settings settings = settings_of(world);
     if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
     if (!gather_joints(world, step, warp)) return;
+    warp.line_up();
     find_bounds(hulls, step, Constants::margin, warp);
+    warp.line_up();
     find_pairs(world, step, warp);
+    warp.line_up();
     find_contacts(world, hulls, contacts, step, Constants::margin, settings, warp);
+    warp.line_up();
     wake_changed(step, contacts, warp);
+    warp.line_up();
     wake_jointed(step, contacts, warp);
+    warp.line_up();
     solve(*step.solver, warp, settings);
+    warp.line_up();
     stop_fast_bodies(hulls, step, warp);
+    warp.line_up();
     keep_contacts(step, contacts, warp);
+    warp.line_up();
     keep_marks(step, contacts, warp);
+    warp.line_up();
     scatter(world, step, warp);
+    warp.line_up();
     scatter_joints(world, step, contacts, warp);
 }

@@ -155,6 +155,7 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
         return w.body_blocks[i / block_items].moving[i % block_items] != 0.0f;
     });
     prepare_all_bodies(w, group, pace.h);
+    group.line_up();
     prepare_contacts(w, group, pace);
     if (!moves) return;  // all are asleep
     if (joined) {
@@ -165,22 +166,27 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
     for (u32 substep = 0; substep < settings.substeps; ++substep) {
         pace.left = settings.substeps - 1 - substep;
         if (bounces) note_approaches(w, group, pace);
+        group.line_up();
         begin_substep(w, group);
         if (joined) press_joints(w, group, pace);
         note_velocities(w, group);
         if (substep == 0) contact_pass<pass_warm>(w, group, pace);
+        group.line_up();
         contact_pass<pass_press>(w, group, pace);
         carry_changes(w, group);
         for_items(group, 0, w.body_count,
                   [&](auto item, u32 block, u32 lane) { move_bodies<decltype(item)>(w, block, lane, pace.h, joined); });
+        group.line_up();
         if (joined) {
             relax_joints(w, group, pace);
             note_velocities(w, group);
         }
+        group.line_up();
         contact_pass<pass_relax>(w, group, pace);
         carry_changes(w, group);
         if (bounces) bounce_contacts(w, group, pace);
     }
+    group.line_up();
     report_contacts(w, group);
     if (joined) report_joints(w, group, pace);
     count_rest(w, group, settings);

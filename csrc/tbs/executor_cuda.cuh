@@ -120,31 +120,23 @@ tile_kernel(const __grid_constant__ Context context) {
     walk(Group{}, context, Place<false>{}, memory);
 }
 
-// One run, without barriers unless it is on several lanes.
-template <u32 blocks, Shape shape, class R, class Context>
-TBS_DEVICE void run_spread(Group<blocks, shape, R>, const Context &context) {
-    const TraceSpan span(threadIdx.x == 0);
-    run_tasks(R{}, context, team_of_grid(context));
-#ifdef TBS_TRACE
-    __syncthreads();
-#endif
-    span.end(context.trace, R::Leader::number, blockIdx.x);
-}
-
-// How a run that is spread is launched. A block with workspace on chip is one group of lanes: so as many worlds as have room
-// are on a multiprocessor, and none waits for the others of its block. Their registers are to have room too.
+// How a run that is spread is launched. Warps with workspace on chip are as many as have room on a multiprocessor, in
+// as few blocks as that takes, so that they can go through a long system together (lineup.h). Their registers are to have
+// room too.
 template <class Node>
 struct Spread {
-    static constexpr u32 threads = block_threads, blocks = 0;
+    static constexpr u32 threads = block_threads, blocks = 0, chip_bytes = 0;
+    static constexpr bool lines_up = false;
 };
 template <class Node>
     requires(Node::chip_bytes > 0)
 struct Spread<Node> {
-    static constexpr u32 threads = Node::lanes;
     // All devices have 1,536 threads and 16 blocks on a multiprocessor; more would leave a thread less than 128 registers.
-    static constexpr u32 fit = chip_of_multiprocessor / (Node::chip_bytes + chip_beside), held = 1536 / threads,
-                         most = held < 16 ? held : 16;
-    static constexpr u32 blocks = fit < most ? fit : most;
+    static constexpr u32 chip_bytes = Node::chip_bytes, fit = chip_of_block / chip_bytes, held = 1536 / Node::lanes,
+                         most = held < 16 ? held : 16, groups = fit < 1 ? 1 : fit < most ? fit : most;
+    static constexpr bool lines_up = Node::lanes == 32;
+    static constexpr u32 of_block = !lines_up ? 1 : groups == 16 ? 8 : groups < most_warps ? groups : most_warps;
+    static constexpr u32 threads = of_block * Node::lanes, blocks = groups / of_block;
 };
 template <class G>
 struct SpreadOf;
@@ -153,7 +145,38 @@ struct SpreadOf<Group<its_blocks, shape, Run<Cells, First, Rest...>>> {
     using Of = Spread<typename First::Node>;
     static constexpr u32 threads = Of::threads;
     static constexpr u32 blocks = its_blocks > Of::blocks ? its_blocks : Of::blocks;
+
+    // Fewer warps where a block has less on chip than on the largest devices, or the kernel has many variables there.
+    template <class Kernel, class Context>
+    static u32 threads_on(const Context &context, Kernel kernel, ChipAllowance &allowance) {
+        if constexpr (Of::lines_up) {
+            const u32 variables = allowance.variables(kernel), beyond = variables > chip_beside ? variables - chip_beside : 0;
+            const u32 most = u32(context.chip_bytes), fit = (most > beyond ? most - beyond : 0) / Of::chip_bytes;
+            if (fit > 0 && fit < Of::of_block) return fit * First::Node::lanes;
+        }
+        return threads;
+    }
 };
+
+// One run, without barriers unless it is on several lanes.
+template <u32 blocks, Shape shape, class R, class Context>
+TBS_DEVICE void run_spread(Group<blocks, shape, R>, const Context &context) {
+    const TraceSpan span(threadIdx.x == 0);
+    Team team = team_of_grid(context);
+    if constexpr (Spread<typename R::Leader::Node>::lines_up) {
+        TBS_SHARED(Lineup, lineup);
+        lineup.begin(blockDim.x / 32);
+        team.lineup = &lineup;
+        run_tasks(R{}, context, team);
+        lineup.leave();
+    } else {
+        run_tasks(R{}, context, team);
+    }
+#ifdef TBS_TRACE
+    __syncthreads();
+#endif
+    span.end(context.trace, R::Leader::number, blockIdx.x);
+}
 
 template <class Group, class Context>
 __global__ void __launch_bounds__(SpreadOf<Group>::threads, SpreadOf<Group>::blocks)
@@ -254,15 +277,15 @@ constexpr auto kernel_of_group() {
 template <u32 blocks, Shape shape, class... R, class Context>
 void launch_group(Group<blocks, shape, R...> group, const Context &context, ChipAllowance &allowance, Stream stream) {
     if (!any_active(group, context)) return;
+    const auto kernel = kernel_of_group<Group<blocks, shape, R...>, Context>();
     u32 count, threads = block_threads;
     if constexpr (shape == Shape::tile) {
         count = u32((context.num_worlds + context.tile - 1) / context.tile);
     } else {
         static_assert(sizeof...(R) == 1, "only one run can be spread: there is no barrier of the grid");
-        threads = SpreadOf<Group<blocks, shape, R...>>::threads;
+        threads = SpreadOf<Group<blocks, shape, R...>>::threads_on(context, kernel, allowance);
         count = blocks_for((threads_of(R{}, context) + ...), threads);
     }
-    const auto kernel = kernel_of_group<Group<blocks, shape, R...>, Context>();
     const u32 chip = chip_of(group, context, threads);
     allowance.allow(kernel, chip);
     launch_together(kernel, count, threads, chip, stream, context);

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-#include "platform.h"
+#include "lineup.h"
 
 namespace tbs {
 
@@ -25,6 +25,11 @@ class Lanes {
     static_assert(lanes == 32 || lanes == 256);
 
     Lanes() = default;
+    explicit TBS_METHOD Lanes([[maybe_unused]] Lineup *lineup) {
+#ifdef TBS_LANES_ARE_THREADS
+        lineup_ = lineup;
+#endif
+    }
     Lanes(const Lanes &) = delete;
 
     // Calls body(i) for every item, in any order and at once. The body may write only its item.
@@ -120,12 +125,21 @@ class Lanes {
         return from_lane(result, item % lanes);
     }
 
+    // Waits until the other warps of its block have come here too, or have ended (lineup.h): for systems whose code is
+    // larger than a device's cache of instructions, between stages that all worlds go through. It changes no result, and
+    // worlds may differ in how often they call it.
+    TBS_METHOD void line_up() const {
+#ifdef TBS_LANES_ARE_THREADS
+        if (lineup_ != nullptr) lineup_->wait();
+#endif
+    }
+
     // Memory that all lanes of the group share, written inside operations. Its first value is undefined. Each type T
     // has one.
     template <class T>
     TBS_METHOD T &shared() {
         static_assert(std::is_trivially_copyable_v<T>, "shared<T>: T is a plain struct");
-        static_assert(sizeof(T) <= (lanes == 32 ? 4096 : 32768), "shared<T>: at most 4 KiB for a Warp, 32 for a Block");
+        static_assert(sizeof(T) <= (lanes == 32 ? 3072 : 32768), "shared<T>: at most 3 KiB for a Warp, 32 for a Block");
 #if defined(TBS_LANES_ARE_THREADS)
         struct OfBlock {
             alignas(16) unsigned char of_group[groups_per_block][(sizeof(T) + 15) / 16 * 16];
@@ -143,7 +157,7 @@ class Lanes {
 
 #ifdef TBS_LANES_ARE_THREADS
     static constexpr u32 group_threads = lanes;
-    static constexpr u32 groups_per_block = 256 / lanes;
+    static constexpr u32 groups_per_block = lanes == 32 ? executors::most_warps : 1;  // at most
 
     TBS_METHOD u32 first_lane() const { return threadIdx.x % lanes; }
     TBS_METHOD u32 stride() const { return lanes; }
@@ -157,6 +171,8 @@ class Lanes {
     }
 
   private:
+    Lineup *lineup_ = nullptr;
+
     // `value` of one lane for all.
     template <class T>
     TBS_METHOD T from_lane(T value, u32 lane) {

@@ -20,6 +20,11 @@
 #define TBS_LANES_ARE_THREADS
 #endif
 
+// Barriers in shared memory that a thread can leave for good: of devices since compute capability 8.0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define TBS_HAS_MBARRIER
+#endif
+
 // A program for a device, its host's part included: what may lie on chip there has a layout of its own.
 #if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
 #define TBS_HAS_CHIP 1

@@ -13,6 +13,7 @@ struct Team {
     const i32 *beginning;  // the worlds among these that begin an episode, if they are listed
     u32 beginning_count;
     u32 repetition = 0;  // of the loops in which the team is
+    Lineup *lineup = nullptr;
 };
 
 // Here a world may be settled by several threads.
@@ -76,12 +77,12 @@ constexpr bool by_list = of_listed_worlds<Task>();
 
 // Runs a node that is not flat for a row, on the group of lanes to which the thread belongs.
 template <class Node, class Context>
-TBS_DEVICE void run_on_lanes(const Context &context, u32 repetition, const NodeRows &rows, i32 index) {
+TBS_DEVICE void run_on_lanes(const Context &context, const Team &team, const NodeRows &rows, i32 index) {
     if constexpr (Node::lanes > 1) {
-        Lanes<Node::lanes> group;
-        call_node<Node>(context, repetition, rows, index, group);
+        Lanes<Node::lanes> group(team.lineup);
+        call_node<Node>(context, team.repetition, rows, index, group);
     } else {
-        call_node<Node>(context, repetition, rows, index);
+        call_node<Node>(context, team.repetition, rows, index);
     }
 }
 
@@ -91,7 +92,7 @@ TBS_DEVICE void run_listed_rows(const Context &context, const Team &team) {
     constexpr u32 threads = threads_of_lanes<Node::lanes>, rows = u32(Node::rows_per_world);
     for (u32 i = team.rank / threads; i < team.beginning_count * rows; i += team.size / threads) {
         const i32 world = team.beginning[i / rows];
-        run_on_lanes<Node>(context, team.repetition, rows_of<Node>(context, world), i32(i % rows));
+        run_on_lanes<Node>(context, team, rows_of<Node>(context, world), i32(i % rows));
     }
 }
 
@@ -124,7 +125,7 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
         const NodeRows rows = rows_of<Node>(context, world);
         const i32 index = i32(item) - rows.first;
         if (index >= rows.count || !runs(context, world, Task::phase)) continue;
-        run_on_lanes<Node>(context, team.repetition, rows, index);
+        run_on_lanes<Node>(context, team, rows, index);
     }
 }
 
@@ -148,7 +149,7 @@ TBS_DEVICE void run_packs(const Context &context, const Team &team) {
             if (world >= 0 && (listed || runs(context, world, Task::phase))) pack.add(world);
         }
         if (pack.count == 0) continue;
-        Lanes<Node::lanes> group;
+        Lanes<Node::lanes> group(team.lineup);
         call_node<Node>(context, team.repetition, pack, group);
     }
 }

@@ -19,12 +19,19 @@ BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
 CHIP_OF_WARP = 16 * 1024
-"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many. So 12 warps have room on a
-multiprocessor of compute capability 9.0, which leaves each of their threads 168 registers."""
+"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many."""
 
-CHIP_OF_MULTIPROCESSOR, CHIP_BESIDE = 228 * 1024, 3072
-"""Bytes on chip of a multiprocessor of compute capability 9.0; what a block of one warp takes of them beside its
-workspace: 1 KiB is CUDA's, two are for the variables of ``csrc/tbs/lanes.h``."""
+MOST_WARPS = 12
+"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 168 registers."""
+
+CHIP_OF_BLOCK = MOST_WARPS * CHIP_OF_WARP
+"""Bytes of workspace that a block may have on chip, on a device of compute capability 9.0 and on an emulated one."""
+
+CHIP_BESIDE = 227 * 1024 - CHIP_OF_BLOCK
+"""Bytes that such a device has for a block beside them, for ``__shared__`` variables."""
+
+VARIABLE_BYTES = 48 * 1024
+"""Most bytes of ``__shared__`` variables that CUDA allows a kernel; they are on chip too."""
 
 MAX_TILE = {"cpu": 4096, "cuda": 1024}
 """Worlds in a tile at most: the length of the lists that a thread keeps on its stack, a block in shared memory."""
@@ -242,7 +249,7 @@ def definitions(device_type: str) -> Iterator[str]:
     yield from _constants({f"step_{name}": code for name, code in StepResult.__members__.items()}, "i64")
     yield "namespace executors {"
     limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
-    limits |= {"chip_of_multiprocessor": CHIP_OF_MULTIPROCESSOR, "chip_beside": CHIP_BESIDE}
+    limits |= {"chip_of_block": CHIP_OF_BLOCK, "chip_beside": CHIP_BESIDE, "most_warps": MOST_WARPS}
     yield from _constants(limits)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"

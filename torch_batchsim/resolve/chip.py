@@ -11,16 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..base.shared import BLOCK_THREADS, CHIP_OF_WARP, LANES
+from ..base.shared import BLOCK_THREADS, CHIP_BESIDE, CHIP_OF_BLOCK, CHIP_OF_WARP, LANES, VARIABLE_BYTES
 from ..declare.columns import Column
 from .nodes import Node
 from .program import Program
-
-VARIABLE_BYTES = 48 * 1024
-"""Most bytes of ``__shared__`` variables that CUDA allows a kernel; they are on chip too."""
-
-BLOCK_BYTES = 227 * 1024
-"""Bytes that a block may use on chip, on a device of compute capability 9.0 and on an emulated one."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +51,12 @@ def in_rows(program: Program, executor: str, chip_bytes: int) -> set[Column]:
 def blocks_that_fit(nodes: Iterable[Node]) -> int:
     """The number of blocks whose workspace fits on a multiprocessor, for a kernel of these nodes; at least 1."""
     most = max((BLOCK_THREADS // node.lanes * place(node).bytes for node in nodes if node.lanes > 1), default=0)
-    return max(1, BLOCK_BYTES // most) if most else BLOCK_THREADS
+    return max(1, (CHIP_OF_BLOCK + CHIP_BESIDE) // most) if most else BLOCK_THREADS
 
 
 def chip_bytes_of(device: torch.device) -> int:
     """Bytes of workspace that a block may use on chip."""
     if device.type == "cpu":
-        return BLOCK_BYTES - VARIABLE_BYTES
-    properties = torch.cuda.get_device_properties(device)
-    return max(0, getattr(properties, "shared_memory_per_block_optin", 0) - VARIABLE_BYTES)
+        return CHIP_OF_BLOCK
+    allowed = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return CHIP_OF_BLOCK if allowed >= CHIP_OF_BLOCK + CHIP_BESIDE else max(0, allowed - VARIABLE_BYTES)

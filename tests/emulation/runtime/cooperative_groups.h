@@ -46,6 +46,7 @@ struct cudaLaunchConfig_t {
     unsigned numAttrs;
 };
 struct cudaFuncAttributes {
+    std::size_t sharedSizeBytes = 0;
     int numRegs;
 };
 

@@ -147,7 +147,7 @@ def test_operations_that_would_differ_do_not_compile() -> None:
     lines = {
         "warp.scan(4u, [&](u32 i) { return i > 1; }, [&](u32 i, u32 b) {});": "scan takes integer terms",
         "warp.sum(4u, [&](u32 i) { return i > 1; });": "sum of conditions: write count",
-        "struct Much { f32 x[2000]; }; warp.shared<Much>();": "shared<T>: at most 4 KiB for a Warp",
+        "struct Much { f32 x[2000]; }; warp.shared<Much>();": "shared<T>: at most 3 KiB for a Warp",
     }
     systems = [f"TBS_SYSTEM void bad{i}(World &world, Warp &warp) {{ {line} }}\n" for i, line in enumerate(lines)]
     with pytest.raises(BuildError) as raised:

@@ -40,7 +40,7 @@ from torch_batchsim import (
     i32,
     u8,
 )
-from torch_batchsim.base.shared import BLOCK_THREADS, CHIP_OF_WARP
+from torch_batchsim.base.shared import BLOCK_THREADS, CHIP_OF_BLOCK, CHIP_OF_WARP
 from torch_batchsim.build.codegen import Target
 from torch_batchsim.declare.columns import Column
 from torch_batchsim.resolve import chip
@@ -88,7 +88,7 @@ def test_both_places_give_the_same_bits(executor: str, monkeypatch: pytest.Monke
     nodes = Program(Yard()).nodes
     sizes = [chip.place(node).bytes * BLOCK_THREADS // node.lanes for node in nodes if node.lanes > 1]
     assert len(set(sizes)) == 3
-    for most in (0, max(sizes) // 8, max(sizes) - 1, chip.BLOCK_BYTES):
+    for most in (0, max(sizes) // 8, max(sizes) - 1, CHIP_OF_BLOCK):
         monkeypatch.setattr(chip, "chip_bytes_of", lambda _, most=most: most)
         assert_same_bits(snapshot(step(emulated_simulator("yard", WORLDS, executor))), expected)
 

@@ -144,8 +144,11 @@ TBS_FUNCTION u32 mark_of(const Mass &mass) {
 
 // Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
-TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time, vec3 gravity, Group &group) {
+TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Settings &settings, vec3 gravity,
+                         Group &group) {
     Solver &solver = *step.solver;
+    const f32 time = settings.time;
+    const Material usual = default_material(world);
     u32 movers = 0, bodies = 0, unsound = 0;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
                  Optional<const Material>, Optional<const Force>, Optional<const Filter>>(
@@ -164,7 +167,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                 if (!fits) world.fail(Fault::bad_shape, table.place(i, wrong_in(shape)));
                 step.at[body] = {pose.position, normalize(pose.rotation)};
                 step.shape[body] = shape;
-                step.material[body] = materials.value_or(i, default_material());
+                step.material[body] = materials.value_or(i, usual);
                 if constexpr (materials.there) {
                     if (!is_material(step.material[body])) {
                         world.fail(Fault::bad_material, table.place(i, wrong_in(step.material[body])));
@@ -210,7 +213,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, f32 time,
                         const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
                         step.reach_around[body] = time * speed;
                         // The way from rest, in substeps that each go on with the speed at their end.
-                        constexpr f32 share = 0.5f + 0.5f / f32(Constants::substeps);
+                        const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
                         step.ahead[body] = dynamic && Constants::foresight != 0 ? force.force * (share * time * time * mass.inverse) : vec3{};
                         step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
                     }

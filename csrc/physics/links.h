@@ -158,6 +158,7 @@ inline constexpr u32 joint_works = 0, joint_rests = 1, joint_is_wrong = 2;
 template <class Group>
 TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
     u32 joints = 0;
+    const f32 widest = world.parameters.physics.joint_gap;
     world.tables<const Joint>([&](auto table, auto rows) {
         joints += group.scan(
             table.count, [&](u32 i) { return is_used(rows[i]) ? 1u : 0u; },
@@ -170,7 +171,7 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
                 u32 wrong = wrong_in(joint);
                 const auto is_pushed = [&](u32 body) { return body != no_body && step.pushed[body] != 0; };
                 if (there && wrong == nothing_wrong && is_unsolved(joint) && (is_pushed(a) || is_pushed(b)) &&
-                    !(gap_squared(step, joint, a, b) <= Constants::joint_gap * Constants::joint_gap))
+                    !(gap_squared(step, joint, a, b) <= widest * widest))
                     wrong = anchors_apart;
                 if (wrong != nothing_wrong) world.fail(Fault::bad_joint, table.place(i, wrong));
                 const u32 place = joints + before;

@@ -32,8 +32,9 @@ TBS_FUNCTION Motion fixed() { return {STATIC, 0, 0.0f, 0.0f}; }
 
 TBS_FUNCTION Pose pose(vec3 position, quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) { return {position, rotation}; }
 
-TBS_FUNCTION Material default_material() {
-    return {Constants::static_friction, Constants::dynamic_friction, Constants::restitution};
+TBS_FUNCTION Material default_material(const World &world) {
+    const auto &given = world.parameters.physics;
+    return {given.static_friction, given.dynamic_friction, given.restitution};
 }
 
 // Volume, and the integrals of xx, yy, zz, xy, xz, yz over it, from which mass and inertia follow.

@@ -12,7 +12,7 @@ TBS_FUNCTION vec3 gravity_of(const World &world) {
 TBS_FUNCTION Settings settings_of(const World &world) {
     Settings settings = default_settings();
     settings.time = world.parameters.physics.time;
-    settings.substeps = u32(Constants::substeps);
+    settings.substeps = u32(world.parameters.physics.substeps);
     settings.sleep = u32(Constants::sleep);
     settings.restitution_speed = world.parameters.physics.restitution_speed;
     return settings;
@@ -22,14 +22,15 @@ TBS_FUNCTION Settings settings_of(const World &world) {
 TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &contacts, const Hulls &hulls, Warp &warp) {
     Step &step = begin_step(space, core, warp);
     const Settings settings = settings_of(world);
-    if (!gather(world, hulls, step, settings.time, gravity_of(world), warp)) return;  // the fault has been reported
+    if (!gather(world, hulls, step, settings, gravity_of(world), warp)) return;  // the fault has been reported
     if (!gather_joints(world, step, warp)) return;
+    const f32 margin = world.parameters.physics.margin;
     warp.line_up();
-    find_bounds(hulls, step, Constants::margin, warp);
+    find_bounds(hulls, step, margin, warp);
     warp.line_up();
     find_pairs(world, step, warp);
     warp.line_up();
-    find_contacts(world, hulls, contacts, step, Constants::margin, settings, warp);
+    find_contacts(world, hulls, contacts, step, margin, settings, warp);
     warp.line_up();
     wake_changed(step, contacts, warp);
     warp.line_up();

@@ -38,7 +38,7 @@ class Declaration:
     - ``faults``: names of what systems report by ``world.fail(Fault::name, value)``; or a dict from these to sentences,
       with ``{row}`` for the row that a system runs on, or that ``world.fail(Fault::name, table.place(i))`` gives,
       ``{value}`` for the value, ``{Speed.along}`` for what a field of the row holds when the fault is raised, and names
-      of constants. Of several sentences, ``table.place(i, k)`` chooses the k-th.
+      of options. Of several sentences, ``table.place(i, k)`` chooses the k-th.
 
     What depends on options may be a property that reads ``self.constants`` or ``self.parameters``.
     """

@@ -96,20 +96,20 @@ class Physics(Library):
         gravity_x=Option(0.0, help="m/s^2"),
         gravity_y=Option(0.0, help="m/s^2"),
         gravity_z=Option(-9.8, help="m/s^2"),
+        substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
+        margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
         restitution_speed=Option(1.0, minimum=0.0, help="m/s; slower impacts do not bounce"),
+        joint_gap=Option(1.0, above=0.0, help="metres; the most between the anchors of a new joint"),
+        static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
+        dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
+        restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
     )
     constants = Constants(
-        substeps=Option(4, minimum=1, maximum=64, help="of a step; contacts are found once a step"),
         contacts=Option(0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover"),
         kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
-        margin=Option(0.02, minimum=0.0, help="metres; nearer surfaces are contacts"),
-        joint_gap=Option(1.0, above=0.0, help="metres; the most between the anchors of a new joint"),
         foresight=Option(False, help="contacts are those at which bodies will meet in the step, also by their forces"),
-        static_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
-        dynamic_friction=Option(0.5, minimum=0.0, help="of bodies without Material"),
-        restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
     )
 
     def __init__(self, hulls: Mapping[str, ArrayLike] | None = None, **options: Any) -> None:

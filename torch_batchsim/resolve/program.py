@@ -242,7 +242,7 @@ class Program:
         """One of the sentences about a fault, filled in; ``value_of`` gives what a field of its row holds."""
         texts, scope = self.fault_texts(cause), self.scopes.of(cause.rpartition(".")[0])
         text = texts[part] if part < len(texts) else texts[0]
-        values = {**scope.constants, "row": row, "value": value}
+        values = {**scope.constants, **scope.parameters, "row": row, "value": value}
         return filled(text, values, lambda name: value_of(scope.prefix + name))
 
     def fault_place(self, node: Node, cause: str, table: str = "") -> str:

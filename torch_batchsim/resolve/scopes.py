@@ -126,7 +126,8 @@ class Scope:
         in_tables = (c for archetype in self.archetypes for c in archetype.components)
         components = dict.fromkeys((*self.components, *in_tables))
         fields = [f"{component.__name__}.{field.name}" for component in components for field in component.fields]
-        known = ["row", "value", *self.constants, *fields]
+        options = {**self.constants, **self.parameters}
+        known = ["row", "value", *options, *fields]
         try:
             named = named_in(text)
         except ValueError as error:
@@ -139,7 +140,7 @@ class Scope:
                     f"and {{Component.field}} of the row"
                 )
         try:
-            filled(text, {**self.constants, "row": "", "value": 0}, lambda field_name: "")
+            filled(text, {**options, "row": "", "value": 0}, lambda field_name: "")
         except (ValueError, TypeError) as error:
             raise SchemaError(f"{self.title}: faults: {name!r}: {error} in {text!r}") from None
 

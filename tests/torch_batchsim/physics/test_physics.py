@@ -6,6 +6,7 @@ Where bodies go is the matter of test_physics_scenes.py, of the solver itself te
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,14 @@ from torch_batchsim.testing import assert_same_bits, first_worlds, random_action
 WORLDS = 24
 
 
-def played(steps: int = 30, worlds: int = WORLDS, most_worlds: int = 60, **kwargs: Any) -> TorchVectorEnv:
-    env = TorchVectorEnv(Heap(), num_worlds=worlds, **kwargs)
+def played(
+    steps: int = 30,
+    worlds: int = WORLDS,
+    most_worlds: int = 60,
+    physics: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> TorchVectorEnv:
+    env = TorchVectorEnv(Heap(physics=physics or {}), num_worlds=worlds, **kwargs)
     env.reset(seed=5)
     for actions in random_actions(env, steps, most_worlds=most_worlds):
         env.step(actions)
@@ -76,7 +83,7 @@ def test_fast_bodies_change_no_bit() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("play", [played, thrown])
+@pytest.mark.parametrize("play", [played, thrown, partial(played, physics={"substeps": 3, "margin": 0.1})])
 @pytest.mark.parametrize("executor", ["per_world", "megakernel"])
 def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> None:
     own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
@@ -188,10 +195,52 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
         Physics(substep=3)
     with pytest.raises(ValueError, match=r"substeps must be at least 1"):
         Physics(substeps=0)
+    with pytest.raises(ValueError, match=r"substeps must be at most 64, got 65"):
+        Physics(substeps=65)
+    with pytest.raises(ValueError, match=r"time must be greater than 0.0, got 0.0"):
+        Physics(time=0.0)
+    with pytest.raises(ValueError, match=r"margin must be at least 0.0, got -0.5"):
+        Physics(margin=-0.5)
+    with pytest.raises(ValueError, match=r"restitution must be at most 1.0, got 2.0"):
+        Physics(restitution=2.0)
     with pytest.raises(ValueError, match=r"restitution_speed must be at least 0.0, got -1.0"):
         Physics(restitution_speed=-1.0)
     with pytest.raises(ValueError, match=r"joint_gap must be greater than 0.0, got 0.0"):
         Physics(joint_gap=0.0)
+
+
+# Values other than the defaults, of all options that systems read at run time.
+GIVEN: dict[str, float] = {
+    "time": 1 / 50, "gravity_x": 1.0, "gravity_y": -1.0, "gravity_z": -5.0, "substeps": 3, "margin": 0.1,
+    "restitution_speed": 2.0, "joint_gap": 2.0, "static_friction": 0.9, "dynamic_friction": 0.1, "restitution": 0.75,
+}  # fmt: skip
+
+
+def test_options_that_systems_read_at_run_time_need_no_build_of_their_own() -> None:
+    """Each has its effect all the same, on worlds in which all kinds of bodies meet."""
+    assert GIVEN.keys() == Physics.parameters.options.keys()
+    usual = played(20)
+    where, state = usual.sim.execution.library.path, snapshot(usual.sim)
+    for name, value in GIVEN.items():
+        env = played(20, physics={name: value})
+        assert env.sim.execution.library.path == where, name
+        same = all(torch.equal(values, state[key]) for key, values in snapshot(env.sim).items())
+        assert same == (name == "joint_gap"), name  # whose effect is a fault
+    assert played(0, physics={"foresight": True}).sim.execution.library.path != where
+
+
+@pytest.mark.parametrize("substeps", [1, 7, 64])
+def test_a_step_has_as_many_substeps_as_are_given(substeps: int) -> None:
+    """A body in free fall is then g t h / 2 below the parabola."""
+    time, gravity, steps = 1 / 30, 9.8, 4
+    env = TorchVectorEnv(Heap(physics={"substeps": substeps, "time": time}), num_worlds=1)
+    env.reset(seed=5)
+    body(env, "Pose.position")[0, :, 2] = 20.0
+    for _ in range(steps):
+        env.step(torch.zeros(env.num_envs, dtype=torch.int64))
+    t, h = steps * time, time / substeps
+    fallen = 20.0 - body(env, "Pose.position")[0, :, 2]
+    torch.testing.assert_close(fallen, torch.full((2,), gravity * t * (t + h) / 2), atol=1e-5, rtol=0.0)
 
 
 @pytest.mark.parametrize("kept", [91, 89])  # more than there can be; less than events need

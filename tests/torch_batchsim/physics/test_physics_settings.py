@@ -121,6 +121,16 @@ def test_settings_of_joints_that_make_sense_are_none() -> None:
     assert torch.isfinite(env.sim.ragged("Thing.physics.Pose.position").packed()[0]).all()
 
 
+def test_the_distance_of_anchors_that_is_too_far_is_an_option() -> None:
+    env = hung(2, physics={"joint_gap": 0.25})
+    go(env)
+    for world, away in enumerate((0.3, 0.2)):
+        write(env, world, NEW | {"anchor_a": torch.tensor([away, 0.0, -0.6])})
+    with pytest.raises(WorldFault, match=r"more than 0\.25 m \(the option joint_gap\) apart") as raised:
+        go(env)
+    assert raised.value.mask.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("axis", [0.0, 1e-30])
 def test_an_axis_without_length_is_a_fault_of_its_joint(axis: float) -> None:
     says = r"Rope\[1\]\.physics\.Joint\.frame_a must .* axis of length 0 is; got \(0, 0, 0, 0\)"

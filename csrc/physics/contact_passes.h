@@ -194,6 +194,8 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         if constexpr (!with_ground)
             add_slip_on_turning<pass>(block, lane, pace, f, linear_b - linear_a, angular_b, slip);
         solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
+        if constexpr (pass == pass_relax)
+            block.add_to_sums<F>(lane, load<F>(block.friction[0] + lane), load<F>(block.friction[1] + lane));
     }
 
     const F normal = (change[0] + change[1]) + (change[2] + change[3]);

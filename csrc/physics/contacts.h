@@ -8,7 +8,36 @@
 
 #include "physics/colouring.h"
 
-struct ContactBlock {
+// The sums of friction over the step, along first and second: N s, where they are wanted.
+template <bool wanted>
+struct FrictionSums {
+    f32 slid[2][block_items];
+
+    template <class F>
+    TBS_METHOD void begin_sums(u32 lane) {
+        store(slid[0] + lane, F{});
+        store(slid[1] + lane, F{});
+    }
+    template <class F>
+    TBS_METHOD void add_to_sums(u32 lane, F first, F second) {
+        store(slid[0] + lane, load<F>(slid[0] + lane) + first);
+        store(slid[1] + lane, load<F>(slid[1] + lane) + second);
+    }
+    TBS_METHOD vec3 sum(u32 lane, const Vec<f32> &first, const Vec<f32> &second) const {
+        const Vec<f32> all = add_scaled(scaled(first, slid[0][lane]), second, slid[1][lane]);
+        return {all.x, all.y, all.z};
+    }
+};
+template <>
+struct FrictionSums<false> {
+    template <class F>
+    TBS_METHOD void begin_sums(u32) {}
+    template <class F>
+    TBS_METHOD void add_to_sums(u32, F, F) {}
+    TBS_METHOD vec3 sum(u32, const Vec<f32> &, const Vec<f32> &) const { return {}; }
+};
+
+struct ContactBlock : FrictionSums<sums_friction> {
     u32 a[block_items], b[block_items];                                        // rows of bodies
     f32 normal[3][block_items], first[3][block_items], second[3][block_items];  // the frame
     f32 mass_a[3][block_items], mass_b[3][block_items];                         // inverse ones
@@ -266,6 +295,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
 
     const F no_spring = splat<F>(no_point), preload = load<F>(block.preload + lane);
     store(block.done + lane, zero);
+    block.begin_sums<F>(lane);
     F pressed_in = no_spring;  // the spring that the last step pressed in least
     for (u32 k = 0; k < 4; ++k) {
         const F stiffness = load<F>(block.mass[k] + lane) * splat<F>(pace.stiffness);
@@ -330,6 +360,7 @@ TBS_FUNCTION void report_contacts(W &w, Group &group) {
         const Frame<f32> f = load_frame<f32>(block, lane);
         const Vec<f32> friction = add_scaled(scaled(f.first, first), f.second, second);
         contact.friction = {friction.x, friction.y, friction.z};
+        contact.set_friction_sum(sign * block.sum(lane, f.first, f.second));
         contact.twist = block.twist[lane];
         contact.preload = block.preload[lane];
         contact.total = block.done[lane];

@@ -7,6 +7,9 @@
 #include "physics/collide.h"
 #include "physics/crossing.h"
 #include "physics/make.h"
+
+inline constexpr bool sums_friction = Constants::contact_forces != 0;  // asked for by archetypes with ContactForce
+
 #include "physics/solver.h"
 #include "physics/sound.h"
 
@@ -65,6 +68,7 @@ struct Step {
     u32 held[most_bodies];         // the sum of the marks of all joints that hold it
     Manifold manifold[Warp::lanes];  // of the pair that a lane looks at
     u32 place[most_pairs];         // which contact the pair has become, or no_place
+    vec3 pushed_by[sums_friction ? most_bodies : 1];  // by contacts in the whole step, N s
     Solver *solver;
     Solver::Beside beside_solver;
 };

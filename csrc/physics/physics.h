@@ -1,6 +1,7 @@
 // Rigid bodies as systems: `simulate` takes all bodies of a world through one step. See docs/physics.md.
 #pragma once
 
+#include "physics/contact_force.h"
 #include "physics/continuous.h"
 #include "physics/query.h"
 #include "physics/wake.h"
@@ -39,6 +40,8 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     solve(*step.solver, warp, settings);
     warp.line_up();
     stop_fast_bodies(hulls, step, warp);
+    warp.line_up();
+    write_contact_forces(world, step, settings, warp);
     warp.line_up();
     keep_contacts(step, contacts, warp);
     warp.line_up();

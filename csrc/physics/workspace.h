@@ -18,6 +18,8 @@
 // Order matters for bits: bodies, contacts and joints in the same order give the same bits, on any device and for any
 // group. Several worlds may share one workspace: put the bodies of one behind those of the other, and so contacts and
 // joints. Constraints never connect them, and each world's bits are those that it has on its own.
+//
+// Who includes it defines `sums_friction`: whether the sums of friction over the step are results too.
 #pragma once
 
 inline constexpr u32 no_body = 0xffffffffu;
@@ -56,8 +58,21 @@ struct ContactPoint {
     u32 feature;      // not looked at: for whoever keeps impulses
 };
 
+// The sum of a contact's friction over the step, where it is wanted.
+template <bool wanted>
+struct FrictionOfStep {
+    vec3 summed;  // result: N s on b
+    TBS_METHOD vec3 friction_sum() const { return summed; }
+    TBS_METHOD void set_friction_sum(vec3 value) { summed = value; }
+};
+template <>
+struct FrictionOfStep<false> {
+    TBS_METHOD vec3 friction_sum() const { return {}; }
+    TBS_METHOD void set_friction_sum(vec3) {}
+};
+
 // A contact of two bodies, with 1 to 4 points in one plane.
-struct SolverContact {
+struct SolverContact : FrictionOfStep<sums_friction> {
     u32 a, b;                              // bodies; b may be no_body
     u32 count;                             // of points
     f32 static_friction, dynamic_friction; // greatest tangential per normal force: at rest, while sliding; 0 or more

@@ -12,6 +12,7 @@
 namespace tbs::physics {
 #include "physics/collide.h"
 #include "physics/meeting.h"
+inline constexpr bool sums_friction = false;
 #include "physics/solver.h"
 
 inline constexpr u32 most_bodies = 128, most_contacts = 512, most_joints = 32;

@@ -151,6 +151,8 @@ class SceneRun:
         options: of ``Simulator``: threads, device, executor.
     """
 
+    stage: type[Stage] = Stage
+
     def __init__(self, scene: Scene, worlds: int = 1, **options: Any) -> None:
         self.scene = scene
         self._movers = [i for i, body in enumerate(scene.bodies) if body.kind != "static"]
@@ -158,7 +160,7 @@ class SceneRun:
         # Scenes of about the same size share a build.
         counts = {"movers": len(self._movers), "walls": len(walls), "links": len(scene.joints)}
         room = {name: room_for(count, 4 if name == "links" else 8) for name, count in counts.items()}
-        environment = Stage(**room, physics=physics_options(scene))
+        environment = self.stage(**room, physics=physics_options(scene))
         self.sim = Simulator(environment, worlds, **options)
         self.sim.reset(seed=0)
         names = hull_names([scene])

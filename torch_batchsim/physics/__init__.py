@@ -5,6 +5,7 @@ csrc/physics. It knows the declarations of an environment and no simulator.
 """
 
 from .components import Contact as Contact
+from .components import ContactForce as ContactForce
 from .components import Filter as Filter
 from .components import Force as Force
 from .components import Mass as Mass

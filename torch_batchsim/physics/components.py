@@ -69,6 +69,12 @@ class Force(Component):
     torque: vec3  # newton metres
 
 
+class ContactForce(Component):
+    """Optional: written in each step."""
+
+    force: vec3  # of all contacts on the body with their friction, mean of the step, world's frame, newtons
+
+
 class Contact(Component):
     """A contact of this step: rows of ``physics.Touch``, where ``events`` is given and ``Physics.report`` runs."""
 

@@ -15,7 +15,7 @@ from ..declare.options import Constants, Option, Parameters
 from ..declare.schema import Archetype, Bundle, Component, TaskGraph, component
 from ..types import Entity, f32, i32, u8, u16, u32, u64, vec3
 from . import joints
-from .components import Contact, Filter, Force, Mass, Material, Motion, MotionKind, Pose, Shape, Velocity
+from .components import Contact, ContactForce, Filter, Force, Mass, Material, Motion, MotionKind, Pose, Shape, Velocity
 from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .joints import Joint, JointDrive, JointKind
 
@@ -46,7 +46,7 @@ class Physics(Library):
     def systems(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))
 
-    components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, Contact)
+    components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, ContactForce, Contact)
     enums = (MotionKind, JointKind, JointDrive)
     definitions = joints.definitions()
     faults = {  # sentences in the order of their numbers in csrc/physics/sound.h and links.h
@@ -137,7 +137,19 @@ class Physics(Library):
             raise ValueError(
                 f"physics.kept_contacts is {kept}, but physics.events needs all {contacts} contacts kept"
             )
+        felt = self.most_rows(ContactForce)
+        if felt > self.most_rows(Pose, Shape, ContactForce):
+            raise ValueError(
+                "physics.ContactForce is on an archetype without Pose and Shape, of which nothing would write it: "
+                "bodies have Physics.body or Physics.static"
+            )
+        if kept < contacts and felt and self.constants.sleep:
+            raise ValueError(
+                f"physics.kept_contacts is {kept}, but physics.ContactForce of sleeping bodies needs all {contacts} "
+                "contacts kept"
+            )
         self.constants = type(self.constants)({**self.constants, "contacts": contacts, "kept_contacts": kept})
+        self.add_constants(contact_forces=int(felt > 0))
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
 
@@ -194,6 +206,7 @@ class Physics(Library):
         words = -(-c.bodies // 32)
         size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
+        size += 12 * c.bodies if c.contact_forces else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])
 

@@ -3,7 +3,7 @@
 from gymnasium.spaces import Discrete
 
 from torch_batchsim import Archetype, Component, Environment, Option, Parameters, Reward, TaskGraph, boolean, f32, i32
-from torch_batchsim.physics import Contact, Force, Joint, Material, Physics
+from torch_batchsim.physics import Contact, ContactForce, Force, Joint, Material, Physics
 
 WEDGE = [(x, y, z) for x in (-1, 1) for y, z in ((-1.5, -1), (1.5, -1), (1.5, 1))]
 
@@ -28,9 +28,9 @@ class Heap(Environment):
     library_options = {"physics": {"hulls": {"wedge": WEDGE}, "events": 64, "contacts": 90}}
     parameters = Parameters(max_episode_steps=14, axis=Option(1.0, help="the hinge's along x"))
     archetypes = [
-        Archetype("Player", Physics.body, Force, Push, View, Reward, count=2),
+        Archetype("Player", Physics.body, Force, ContactForce, Push, View, Reward, count=2),
         Archetype("Thing", Physics.body, Material, capacity=8, limit=8),
-        Archetype("Wall", Physics.static, count=3),
+        Archetype("Wall", Physics.static, ContactForce, count=3),
         Archetype("Grip", Joint, count=2),
         Archetype("Rope", Joint, capacity=2, limit=2),
     ]

@@ -125,9 +125,7 @@ class Lanes {
         return from_lane(result, item % lanes);
     }
 
-    // Waits until the other warps of its block have come here too, or have ended (lineup.h): for systems whose code is
-    // larger than a device's cache of instructions, between stages that all worlds go through. It changes no result, and
-    // worlds may differ in how often they call it.
+    // On CUDA warps wait here for each other, to fetch the code that follows once (lineup.h).
     TBS_METHOD void line_up() const {
 #ifdef TBS_LANES_ARE_THREADS
         if (lineup_ != nullptr) lineup_->wait();

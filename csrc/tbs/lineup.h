@@ -1,6 +1,7 @@
 // Warps of a block that go through a long system together. A warp executes each instruction of such a system once or a
 // few times, from more code than a multiprocessor's cache of instructions holds: warps that are apart fetch all of it, each
-// for itself. Warps that wait for each other now and then fetch it once.
+// for itself. Warps that wait for each other between stages fetch it once: Lanes::line_up, which
+// worlds may call differently often, and which changes no result.
 #pragma once
 #include "platform.h"
 

@@ -53,6 +53,7 @@ struct Shuffled {
         for (u32 i = 0; i < n; ++i) found = found || condition(i);
         return found;
     }
+    void line_up() {}
 };
 
 // collide() for the shapes of these scenes, the kind of the first not above that of the second: less to compile.

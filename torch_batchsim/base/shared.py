@@ -22,7 +22,8 @@ CHIP_OF_WARP = 16 * 1024
 """Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many."""
 
 MOST_WARPS = 12
-"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 168 registers."""
+"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 168 registers. As
+``most_warps`` of ``csrc/tbs/lineup.h``."""
 
 CHIP_OF_BLOCK = MOST_WARPS * CHIP_OF_WARP
 """Bytes of workspace that a block may have on chip, on a device of compute capability 9.0 and on an emulated one."""
@@ -249,7 +250,7 @@ def definitions(device_type: str) -> Iterator[str]:
     yield from _constants({f"step_{name}": code for name, code in StepResult.__members__.items()}, "i64")
     yield "namespace executors {"
     limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
-    limits |= {"chip_of_block": CHIP_OF_BLOCK, "chip_beside": CHIP_BESIDE, "most_warps": MOST_WARPS}
+    limits |= {"chip_of_block": CHIP_OF_BLOCK, "chip_beside": CHIP_BESIDE, "warps_of_block": MOST_WARPS}
     yield from _constants(limits)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"

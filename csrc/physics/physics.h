@@ -40,7 +40,6 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     solve(*step.solver, warp, settings);
     warp.line_up();
     stop_fast_bodies(hulls, step, warp);
-    warp.line_up();
     write_contact_forces(world, step, settings, warp);
     warp.line_up();
     keep_contacts(step, contacts, warp);

@@ -120,11 +120,11 @@ tile_kernel(const __grid_constant__ Context context) {
     walk(Group{}, context, Place<false>{}, memory);
 }
 
+static_assert(warps_of_block == most_warps, "MOST_WARPS in Python is most_warps of lineup.h");
+
 // How a run that is spread is launched. Warps with workspace on chip are as many as have room on a multiprocessor, in
 // as few blocks as that takes, so that they can go through a long system together (lineup.h). Their registers are to have
 // room too.
-static_assert(warps_of_block == most_warps, "MOST_WARPS in Python is most_warps of lineup.h");
-
 template <class Node>
 struct Spread {
     static constexpr u32 threads = block_threads, blocks = 0, chip_bytes = 0;

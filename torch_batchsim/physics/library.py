@@ -140,7 +140,7 @@ class Physics(Library):
         felt = self.most_rows(ContactForce)
         if felt > self.most_rows(Pose, Shape, ContactForce):
             raise ValueError(
-                "physics.ContactForce is on an archetype without Pose and Shape, of which nothing would write it: "
+                "physics.ContactForce is on an archetype without Pose and Shape, where nothing would write it: "
                 "bodies have Physics.body or Physics.static"
             )
         if kept < contacts and felt and self.constants.sleep:

@@ -137,8 +137,7 @@ LIBRARIES = (
     LibrarySection(
         "Rigid bodies: `physics::`",
         "Systems take the components of [`Physics`](physics.md), and `const physics::Hulls &`. Values of `Shape.kind`, "
-        "`Motion.kind`, `Joint.kind` and `Joint.drive` have names in Python (`JointKind.HINGE`) and in C++ "
-        "(`physics::HINGE`).",
+        "`Motion.kind` and `Joint.kind` have names in Python (`JointKind.HINGE`) and in C++ (`physics::HINGE`).",
         Physics.components,
         (
             Section(
@@ -148,7 +147,8 @@ LIBRARIES = (
                     "sphere capsule box hull plane LOCK_X dynamic kinematic fixed pose default_material "
                     "mass_of_density mass_of".split()
                 )
-                + tuple(kind.maker for kind in JointKind),
+                + ("frame_of_axis", "joint", "world_pose", *(kind.maker for kind in JointKind))
+                + ("angle_of", "rate_of", "separation_of"),
             ),
             Section("", "physics/query.h", shown=("overlaps",)),
         ),

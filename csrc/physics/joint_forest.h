@@ -67,7 +67,7 @@ TBS_FUNCTION bool choose_tree_joints(W &w) {
             return kind == end_is_locked || (kind == end_moves && (w.tree_next[island_of(w.tree_set, body)] & set_has_loop) != 0);
         };
         w.in_loop[i] = shared && (loops(w.joints[i].a) || loops(w.joints[i].b));
-        if (w.in_loop[i] != 0 || w.joints[i].drive != drive_none || w.joints[i].limited != 0) w.beside_trees = 1;
+        if (w.in_loop[i] != 0) w.beside_trees = 1;
     }
     return shared;
 }
@@ -185,6 +185,8 @@ TBS_FUNCTION void place_in_tree(W &w, u32 entry) {
 template <class W, class Group>
 TBS_FUNCTION void prepare_joints(W &w, Group &group, const Pace &pace) {
     group.once([&] {
+        w.axes_act = 0;
+        for (u32 i = 0; i < w.joint_count; ++i) w.axes_act |= acts_on_axis(w.joints[i]) ? 1 : 0;
         w.joints_share_bodies = choose_tree_joints(w);
         w.root_count = 0;
         w.tree_count = 0;

@@ -63,7 +63,7 @@ TBS_FUNCTION Beyond<F> find_beyond(const JointBodies<F> &m, Vec<F> arm_a, Vec<F>
             add_scaled(more_b - more_a, cross(u_a, u_b), splat<F>(-0.5f))};
 }
 
-// The effective mass of the equations, and of motor and limits with the equations held.
+// The effective mass of the equations, and of the axis with the equations held.
 template <class F>
 TBS_FUNCTION void find_masses(const JointBodies<F> &m, JointBlock &block, u32 lane, const Vec<F> (&axis)[3],
                               Vec<F> arm_a, Vec<F> arm_b) {
@@ -107,6 +107,11 @@ TBS_FUNCTION void find_masses(const JointBodies<F> &m, JointBlock &block, u32 la
     store(block.axis_mass + lane, pick(can_move, one / pick(can_move, axis_rest, one), zero));
 }
 
+template <class F>
+TBS_FUNCTION auto is_hinge(const JointBlock &block, u32 lane) {
+    return below(F{}, load<F>(block.turns + lane) * load<F>(block.rows[4] + lane));
+}
+
 // Frames, errors and effective masses for the poses as they are. Returns the bodies.
 template <class F, class W>
 TBS_FUNCTION JointBodies<F> find_frame(const W &w, JointBlock &block, u32 lane) {
@@ -121,16 +126,33 @@ TBS_FUNCTION JointBodies<F> find_frame(const W &w, JointBlock &block, u32 lane) 
     const Rotation<F> q_a{turn_a[0], turn_a[1], turn_a[2], turn_a[3]}, q_b{turn_b[0], turn_b[1], turn_b[2], turn_b[3]};
     const Rotation<F> at_a = q_a * load_rotation<F>(block.frame_a, lane),
                       at_b = q_b * load_rotation<F>(block.frame_b, lane);
-    const Vec<F> axis[3] = {rotate(Vec<F>{one, zero, zero}, at_a), rotate(Vec<F>{zero, one, zero}, at_a),
-                            rotate(Vec<F>{zero, zero, one}, at_a)};
+    const Rotation<F> q = conjugate(at_a) * at_b;
+    // The x axis of a limited ball is that about which x of b has swung.
+    const F cone_sine = load<F>(block.cone_sine + lane), cone_cosine = load<F>(block.cone_cosine + lane);
+    const auto swings = below(zero, madd(cone_sine, cone_sine, cone_cosine * cone_cosine));
+    Vec<F> first{one, zero, zero}, second{zero, one, zero}, third{zero, zero, one};
+    F swing{};
+    if (holds_for_one(swings)) {
+        const F y = madd(q.w, q.z, q.x * q.y) * two, z = madd(q.x, q.z, -(q.w * q.y)) * two;
+        const F cosine = nmadd(two, madd(q.y, q.y, q.z * q.z), one), sine = root(madd(y, y, z * z));
+        const auto some = below(splat<F>(1e-6f), sine);
+        const F per = one / pick(some, sine, one), ny = pick(some, -(z * per), one), nz = pick(some, y * per, zero);
+        const F over = madd(sine, cone_cosine, -(cosine * cone_sine));
+        const F near = madd(cosine, cone_cosine, sine * cone_sine);
+        swing = pick(below(near, zero), pick(below(over, zero), -one, one), over);
+        const auto choose = [&](F x, F y) { return pick(swings, x, y); };
+        first = {choose(zero, one), choose(ny, zero), choose(nz, zero)};
+        second = {zero, choose(-nz, one), choose(ny, zero)};
+        third = {choose(one, zero), zero, choose(zero, one)};
+    }
+    const Vec<F> axis[3] = {rotate(first, at_a), rotate(second, at_a), rotate(third, at_a)};
     const Vec<F> to_a = rotate(load_vec<F>(block.anchor_a, lane), q_a),
                  arm_b = rotate(load_vec<F>(block.anchor_b, lane), q_b);
     const Vec<F> moved{motion_b[0] - motion_a[0], motion_b[1] - motion_a[1], motion_b[2] - motion_a[2]};
     const Vec<F> arm_a = load_vec<F>(block.apart, lane) + moved + arm_b, gap = arm_a - to_a;
 
-    const Rotation<F> q = conjugate(at_a) * at_b;
     const F sign = pick(below(q.w, zero), -two, two);
-    const auto hinge = below(zero, load<F>(block.turns + lane));
+    const auto hinge = is_hinge<F>(block, lane);
     const F error[6] = {dot(gap, axis[0]),
                         dot(gap, axis[1]),
                         dot(gap, axis[2]),
@@ -139,7 +161,8 @@ TBS_FUNCTION JointBodies<F> find_frame(const W &w, JointBlock &block, u32 lane) 
                         pick(hinge, madd(q.w, q.z, q.x * q.y) * two, q.z * sign)};
     for (u32 i = 0; i < 6; ++i) store(block.error[i] + lane, error[i]);
     const Vec<F> turned{motion_b[4] - motion_a[4], motion_b[5] - motion_a[5], motion_b[6] - motion_a[6]};
-    store(block.distance + lane, pick(hinge, load<F>(block.way + lane) + dot(turned, axis[0]), error[0]));
+    store(block.distance + lane,
+          pick(hinge, load<F>(block.way + lane) + dot(turned, axis[0]), pick(swings, swing, error[0])));
 
     find_masses(m, block, lane, axis, arm_a, arm_b);
     for (u32 i = 0; i < 3; ++i) store_vec(block.axes + 3 * i, lane, axis[i]);
@@ -181,7 +204,7 @@ TBS_FUNCTION void look_ahead(const W &w, JointBlock &block, u32 lane, const Pace
     const Vec<F> axis[3] = {load_vec<F>(block.axes, lane), load_vec<F>(block.axes + 3, lane),
                             load_vec<F>(block.axes + 6, lane)};
     const Beyond<F> s = find_beyond(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane), axis[0], pace.h);
-    const auto hinge = below(F{}, load<F>(block.turns + lane));
+    const auto hinge = is_hinge<F>(block, lane);
     const F most = greater(dot(m.angular_a, m.angular_a), dot(m.angular_b, m.angular_b));
     const F slow = splat<F>(trusted_until) - root(most) * splat<F>(pace.h);
     const F trust = slow * splat<F>(1.0f / (trusted_until - trusted_to));

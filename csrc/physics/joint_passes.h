@@ -6,15 +6,15 @@
 
 inline constexpr u32 rounds_of_trees = 3, rounds_of_joints = 2;
 
-// Gives the bodies the impulses of the substep before: of motors and limits, and of soft joints, without the part that
-// the turned axis does not hold. Joints that are solved exactly need none.
+// Gives the bodies the impulses of the substep before: along the axes, and of soft joints, without the part that the
+// turned axis does not hold. Joints that are solved exactly need none.
 template <class F, class W>
 TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
     store(block.begun + lane, load<F>(block.distance + lane));
     const Vec<F> axis = load_vec<F>(block.axes, lane);
     const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
     const F kept = load<F>(block.works + lane) * load<F>(block.soft + lane);
-    const F along = load<F>(block.motor + lane) + load<F>(block.low + lane) - load<F>(block.high + lane);
+    const F along = load<F>(block.along + lane);
     Vec<F> push = load_vec<F>(block.impulse, lane), torque = load_vec<F>(block.impulse + 3, lane);
     push = scaled(add_scaled(push, axis, -(slides * dot(push, axis))), kept);
     torque = scaled(add_scaled(torque, axis, -(turns * dot(torque, axis))), kept);
@@ -26,41 +26,6 @@ TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
     push_apart(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane),
                add_scaled(push, axis, slides * along), add_scaled(torque, axis, turns * along));
     store_velocities(w, block.a + lane, block.b + lane, m);
-}
-
-// Motor and limits: one number, the speed along or about the axis. Returns by how much their impulse changes.
-template <bool press, class F>
-TBS_FUNCTION F solve_axis(JointBlock &block, u32 lane, const Pace &pace, F speed) {
-    const F zero{}, one = splat<F>(1.0f), mass = load<F>(block.axis_mass + lane), by_impulse = inverse_or_zero(mass);
-    F change{};
-    const auto take = [&](f32 *impulse, F next, F direction) {
-        const F step = (next - load<F>(impulse)) * direction;
-        store(impulse, next);
-        change = change + step;
-        speed = madd(step, by_impulse, speed);
-    };
-    {  // the spring of a motor pulls as it does at the substep's begin
-        const F rate = load<F>(block.motor_rate + lane), target = load<F>(block.target + lane),
-                before = load<F>(block.motor + lane);
-        const F wrong = speed + pick(below(zero, rate), rate * (load<F>(block.begun + lane) - target), -target);
-        const F wanted = nmadd(load<F>(block.motor_loss + lane), before,
-                               nmadd(mass * load<F>(block.motor_mass + lane), wrong, before));
-        const F most = load<F>(block.most + lane);
-        take(block.motor + lane, greater(lesser(wanted, most), -most), one);
-    }
-    const auto limit = [&](f32 *impulse, F room, F direction) {
-        const F before = load<F>(impulse);
-        const auto open = below(zero, room);
-        const F share = press ? pick(open, one, splat<F>(pace.joint.mass)) : one;
-        const F loss = press ? pick(open, zero, splat<F>(pace.joint.impulse)) : zero;
-        const F rate = pick(open, splat<F>(pace.per_h), press ? splat<F>(pace.joint.rate) : zero);
-        const F next = nmadd(loss, before, nmadd(mass * share, madd(speed, direction, room * rate), before));
-        take(impulse, greater(next, zero) * load<F>(block.limited + lane), direction);
-    };
-    const F distance = load<F>(block.distance + lane);
-    limit(block.low + lane, distance - load<F>(block.lower + lane), one);
-    limit(block.high + lane, load<F>(block.upper + lane) - distance, -one);
-    return change;
 }
 
 // Changes the velocities of a joint's bodies; with `press` so that it holds when they have moved, and drift is pulled
@@ -95,28 +60,39 @@ TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pac
     push = push + more;
     torque = torque + twist;
 
-    // Motor and limits. The equations answer their push at once.
-    Vec<F> going, turning;
-    relative_velocity(m, arm_a, arm_b, going, turning);
-    F speed = madd(dot(going, axis[0]), slides, dot(turning, axis[0]) * turns);
-    if constexpr (press)
-        speed = madd(load<F>(block.beyond[0] + lane), slides, madd(load<F>(block.beyond[3] + lane), turns, speed));
-    const F change = solve_axis<press>(block, lane, pace, speed);
-    for (u32 i = 0; i < 6; ++i) x[i] = -change * load<F>(block.by_axis[i] + lane);
-    more = along_axes(0), twist = along_axes(3);
-    push = push + more;
-    torque = torque + twist;
-    push_apart(m, arm_a, arm_b, add_scaled(more, axis[0], slides * change), add_scaled(twist, axis[0], turns * change));
+    // The axis. The equations answer its push at once.
+    if (w.axes_act != 0) {
+        Vec<F> going, turning;
+        relative_velocity(m, arm_a, arm_b, going, turning);
+        const F speed = axis_speed<press>(block, lane, going, turning), before = load<F>(block.along + lane);
+        const F mass = load<F>(block.axis_mass + lane);
+        AxisMode<F> mode;
+        const F along = solve_law(law_of<press, F>(block, lane, pace), mass, nmadd(-mass, speed, -before), mode);
+        const F change = (along - before) * pick(below(F{}, mass), splat<F>(1.0f), F{});
+        store(block.along + lane, before + change);
+        for (u32 i = 0; i < 6; ++i) x[i] = -change * load<F>(block.by_axis[i] + lane);
+        more = along_axes(0), twist = along_axes(3);
+        push = push + more;
+        torque = torque + twist;
+        push_apart(m, arm_a, arm_b, add_scaled(more, axis[0], slides * change),
+                   add_scaled(twist, axis[0], turns * change));
+    }
     store_vec(impulse, lane, push);
     store_vec(impulse + 3, lane, torque);
     store_velocities(w, a, b, m);
 }
 
-// The greatest force and torque among the substeps: all that the joint transmits, its motor and limits included.
+// The rate of the axis before anything but the joint's own impulses changes it.
+template <class F, class W>
+TBS_FUNCTION void note_rate(const W &w, JointBlock &block, u32 lane) {
+    if (w.axes_act != 0) store(block.rate + lane, axis_speed<false, F>(w, block, lane));
+}
+
+// The greatest force and torque among the substeps: all that the joint transmits, also along and about its axis.
 template <class F>
 TBS_FUNCTION void note_force(JointBlock &block, u32 lane) {
     const Vec<F> axis = load_vec<F>(block.axes, lane);
-    const F along = load<F>(block.motor + lane) + load<F>(block.low + lane) - load<F>(block.high + lane);
+    const F along = load<F>(block.along + lane);
     Vec<F> push = load_vec<F>(block.impulse, lane) + load_vec<F>(block.late, lane);
     Vec<F> torque = load_vec<F>(block.impulse + 3, lane) + load_vec<F>(block.late + 3, lane);
     push = add_scaled(push, axis, load<F>(block.slides + lane) * along);
@@ -130,6 +106,7 @@ template <class W, class Group>
 TBS_FUNCTION void begin_joints(W &w, Group &group) {
     for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
         find_frame<decltype(item)>(w, w.joint_blocks[block], lane);
+        note_rate<decltype(item)>(w, w.joint_blocks[block], lane);
     });
     if (w.joints_share_bodies != 0) prepare_trees(w, group);
 }
@@ -146,14 +123,14 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
                 give_again<decltype(item)>(w, w.joint_blocks[block], lane);
             });
-            if (shared && one_by_one) solve_trees<true>(w, group, pace);
+            if (shared && one_by_one) solve_trees<true>(w, group, pace, true);
         }
         if (one_by_one) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
                 solve_joint<true, decltype(item)>(w, w.joint_blocks[block], lane, pace);
             });
         }
-        if (shared) solve_trees<true>(w, group, pace);
+        if (shared) solve_trees<true>(w, group, pace, round == 0 && !one_by_one);
     }
 }
 
@@ -175,5 +152,6 @@ TBS_FUNCTION void relax_joints(W &w, Group &group, const Pace &pace) {
     }
     for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
         note_force<decltype(item)>(w.joint_blocks[block], lane);
+        note_rate<decltype(item)>(w, w.joint_blocks[block], lane);
     });
 }

@@ -5,14 +5,15 @@
 // calculation of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange
 // multipliers"). The bodies that hang on a body are to it a further inertia, of 6 x 6 numbers, which a joint passes on
 // as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. A body without a parent
-// hangs on a joint that leaves all free.
+// hangs on a joint that leaves all free. What acts on an axis (joint_axis.h) is in these equations too.
 //
 // Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after
 // the other, before the trees.
 #pragma once
 
-#include "physics/joint_frames.h"
+#include "physics/joint_axis.h"
 
+inline constexpr u32 rounds_of_all_modes = 4, most_rounds_of_modes = 20;
 inline constexpr u32 tree_row = 24;  // of a body: 21 numbers of a symmetric matrix; impulses (6); changes of velocity (6)
 
 // A symmetric 6 x 6 matrix of linear and angular: the answer of an articulated body to a velocity of its centre.
@@ -66,10 +67,23 @@ TBS_FUNCTION Vec<F> arm_of(const JointBlock &block, u32 lane, bool child) {
     return {pick(child_is_b, x.x, y.x), pick(child_is_b, x.y, y.y), pick(child_is_b, x.z, y.z)};
 }
 
-// The answer of the child and the bodies that hang on it: `held` is the change of their velocity in the rows that the
-// joint holds, `given` the impulses on them. Returns all of the change, and the impulse of the joint.
+// Whether row i of a joint is its axis.
 template <class F>
-TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const F (&given)[6], F (&change)[6],
+TBS_FUNCTION F is_axis(const JointBlock &block, u32 lane, u32 i) {
+    return i == 0 ? load<F>(block.slides + lane) : i == 3 ? load<F>(block.turns + lane) : F{};
+}
+// Whether it is held: by the joint, or as the axis for now.
+template <class F>
+TBS_FUNCTION F is_held(const JointBlock &block, u32 lane, u32 i) {
+    const F own = load<F>(block.rows[i] + lane);
+    return i % 3 == 0 ? madd(is_axis<F>(block, lane, i), load<F>(block.hold + lane), own) : own;
+}
+
+// The answer of the child and the bodies that hang on it: `held` is the change of their velocity in the rows that the
+// joint holds, `given` the impulses on them, push - block.slope * change that on a free axis. Returns all of the
+// change, and the impulse of the joint.
+template <class F>
+TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], F push, const F (&given)[6], F (&change)[6],
                          F (&impulse)[6]) {
     const auto inertia = [&](u32 i, u32 j) {
         return load<F>(block.articulated[i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i] + lane);
@@ -77,8 +91,8 @@ TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const 
     F holds[6];
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) {
-        holds[i] = load<F>(block.rows[i] + lane);
-        F sum = given[i];
+        holds[i] = is_held<F>(block, lane, i);
+        F sum = i % 3 == 0 ? madd(push, is_axis<F>(block, lane, i), given[i]) : given[i];
         TBS_UNROLL
         for (u32 j = 0; j < 6; ++j) sum = nmadd(inertia(i, j), held[j], sum);
         change[i] = sum * (splat<F>(1.0f) - holds[i]);
@@ -91,7 +105,13 @@ TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], const 
         F sum = -given[i];
         TBS_UNROLL
         for (u32 j = 0; j < 6; ++j) sum = madd(inertia(i, j), change[j], sum);
-        impulse[i] = sum * holds[i];
+        if (i % 3 == 0) {  // the better conditioned of two ways to the same
+            const F slope = load<F>(block.slope + lane), on = is_axis<F>(block, lane, i) * (splat<F>(1.0f) - holds[i]);
+            const F free = pick(below(inertia(i, i), slope), sum, nmadd(slope, change[i], push)) * on;
+            impulse[i] = madd(sum, holds[i], free);
+        } else {
+            impulse[i] = sum * holds[i];
+        }
     }
 }
 
@@ -142,10 +162,14 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
             store(block.articulated[i * (i + 1) / 2 + j] + lane, at_joint.at(i, j));
         }
     }
-    factor_rows(block.free_factor, block.free_pivot, lane, [&](u32 i, u32 j) { return at_joint.at(i, j); },
-                [&](u32 i) { return splat<F>(1.0f) - load<F>(block.rows[i] + lane); });
+    const F slope = load<F>(block.slope + lane);
+    const auto element = [&](u32 i, u32 j) {
+        return i == j && i % 3 == 0 ? madd(slope, is_axis<F>(block, lane, i), at_joint.at(i, j)) : at_joint.at(i, j);
+    };
+    factor_rows(block.free_factor, block.free_pivot, lane, element,
+                [&](u32 i) { return splat<F>(1.0f) - is_held<F>(block, lane, i); });
 
-    // The parent's part, held rows only.
+    // The parent's part: rows that are held, and the axis.
     if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write what several may have
         if (block.hangs[lane] == 0.0f) return;
     }
@@ -156,8 +180,8 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     for (u32 j = 0; j < 6; ++j) {
         F held[6] = {}, change[6], impulse[6];
         const F none[6] = {};
-        held[j] = load<F>(block.rows[j] + lane);
-        answer(block, lane, held, none, change, impulse);
+        held[j] = is_held<F>(block, lane, j);
+        answer(block, lane, held, slope * is_axis<F>(block, lane, j), none, change, impulse);
         Twist<F> effort{};
         TBS_UNROLL
         for (u32 i = 0; i < 6; ++i) {
@@ -201,12 +225,21 @@ TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pa
     find_wrong<press>(block, lane, pace, m, wrong);
     const F side = load<F>(block.side + lane);
     TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        wrong[i] = -wrong[i] * load<F>(block.rows[i] + lane) * side;
-        store(block.wanted[i] + lane, wrong[i]);
+    for (u32 i = 0; i < 6; ++i) wrong[i] = -wrong[i] * load<F>(block.rows[i] + lane) * side;
+    F push{};
+    if (w.axes_act != 0) {
+        const F speed = axis_speed<press, F>(w, block, lane);
+        const F short_of = (load<F>(block.aim + lane) - speed) * load<F>(block.hold + lane) * side;
+        wrong[0] = madd(short_of, load<F>(block.slides + lane), wrong[0]);
+        wrong[3] = madd(short_of, load<F>(block.turns + lane), wrong[3]);
+        push = nmadd(load<F>(block.slope + lane), speed, load<F>(block.push + lane)) - load<F>(block.along + lane);
+        push = side * push;
     }
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) store(block.wanted[i] + lane, wrong[i]);
+    store(block.given + lane, push);
     given_to_child(w, block, lane, given);
-    answer(block, lane, wrong, given, change, impulse);
+    answer(block, lane, wrong, push, given, change, impulse);
     if constexpr (sizeof(F) == sizeof(f32)) {
         if (block.hangs[lane] == 0.0f) return;
     }
@@ -231,12 +264,15 @@ TBS_FUNCTION void pass_to_leaves(W &w, JointBlock &block, u32 lane) {
     const Twist<F> of_parent = twist_of(Vec<F>{row[0], row[1], row[2]}, Vec<F>{row[4], row[5], row[6]});
     Twist<F> measure[6], motion[6];
     measures_of(block, lane, arm_of<F>(block, lane, false), measure);
+    F push = load<F>(block.given + lane);
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) {
-        held[i] = madd(dot(measure[i], of_parent), load<F>(block.rows[i] + lane), load<F>(block.wanted[i] + lane));
+        const F of_row = dot(measure[i], of_parent);
+        held[i] = madd(of_row, is_held<F>(block, lane, i), load<F>(block.wanted[i] + lane));
+        if (i % 3 == 0) push = madd(of_row * is_axis<F>(block, lane, i), load<F>(block.slope + lane), push);
     }
     given_to_child(w, block, lane, given);
-    answer(block, lane, held, given, change, impulse);
+    answer(block, lane, held, push, given, change, impulse);
     motions_of(block, lane, arm_of<F>(block, lane, true), motion);
     Twist<F> more{};
     TBS_UNROLL
@@ -246,14 +282,19 @@ TBS_FUNCTION void pass_to_leaves(W &w, JointBlock &block, u32 lane) {
     }
     const F side = load<F>(block.side + lane), none{};
     f32(*const sum)[block_items] = press ? block.impulse : block.late;
-    Vec<F> push = load_vec<F>(sum, lane), torque = load_vec<F>(sum + 3, lane);
+    Vec<F> total = load_vec<F>(sum, lane), torque = load_vec<F>(sum + 3, lane);
+    const F slides = load<F>(block.slides + lane), turns = load<F>(block.turns + lane);
+    const F along = madd(impulse[0], slides, impulse[3] * turns);
+    store(block.along + lane, madd(along, side, load<F>(block.along + lane)));
+    impulse[0] = nmadd(impulse[0], slides, impulse[0]);
+    impulse[3] = nmadd(impulse[3], turns, impulse[3]);
     TBS_UNROLL
     for (u32 i = 0; i < 3; ++i) {
         const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
-        push = add_scaled(push, axis, impulse[i] * side);
+        total = add_scaled(total, axis, impulse[i] * side);
         torque = add_scaled(torque, axis, impulse[i + 3] * side);
     }
-    store_vec(sum, lane, push);
+    store_vec(sum, lane, total);
     store_vec(sum + 3, lane, torque);
     if constexpr (sizeof(F) == sizeof(f32)) {
         if (block.side[lane] == 0.0f) return;
@@ -298,9 +339,34 @@ TBS_FUNCTION void prepare_trees(W &w, Group &group) {
     });
 }
 
-// After this all joints of trees hold.
+// How the axes are taken, by the velocities as they are; at the begin of a substep, when joints do not hold, by those
+// before it.
+template <bool press, class F, class W>
+TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool begins,
+                              F least_mass = F{}) {
+    const F zero{}, one = splat<F>(1.0f), side = load<F>(block.side + lane);
+    const auto in_tree = below(zero, side * side * (load<F>(block.turns + lane) + load<F>(block.slides + lane)));
+    const F own = load<F>(block.axis_mass + lane), mass = greater(own, least_mass);
+    const F speed = begins ? load<F>(block.rate + lane) : axis_speed<press, F>(w, block, lane);
+    AxisMode<F> mode;
+    solve_law(law_of<press, F>(block, lane, pace), mass, nmadd(-mass, speed, -load<F>(block.along + lane)), mode);
+    F changed{};
+    const auto take = [&](f32 *field, F next) {
+        const F before = load<F>(field), now = pick(in_tree, next, zero);
+        changed = pick(below(now, before), one, pick(below(before, now), one, changed));
+        store(field, now);
+    };
+    take(block.hold + lane, mode.hold);
+    take(block.slope + lane, mode.slope);
+    const F factors = changed;
+    take(block.aim + lane, mode.aim);
+    take(block.push + lane, mode.push);
+    store(block.changed + lane, changed + factors);
+}
+
+// Solves the equations of trees as their axes are taken.
 template <bool press, class W, class Group>
-TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace) {
+TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
     group.for_each(w.body_count, [&](u32 body) {
         for (u32 k = 0; k < 16; ++k) w.tree[body][tree_row + k] = 0.0f;
     });
@@ -310,4 +376,45 @@ TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace) {
     for_parents_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
         pass_to_leaves<press, decltype(item)>(w, w.joint_blocks[block], lane);
     });
+}
+
+// After this all joints of trees hold.
+template <bool press, class W, class Group>
+TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins = false) {
+    if (w.axes_act == 0) return solve_trees_once<press>(w, group, pace);
+    const auto is_changed = [&](u32 i, f32 least) {
+        const u32 item = w.joint_item[i];
+        return item != not_solved && w.joint_blocks[item / block_items].changed[item % block_items] > least;
+    };
+    for (u32 round = 0; round < most_rounds_of_modes; ++round) {
+        if (round < rounds_of_all_modes) {
+            for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+                choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, begins && round == 0);
+            });
+        } else {  // they may go round in a circle: one joint after the other comes to an end (Murty 1974)
+            group.for_each(w.joint_count, [&](u32 i) {
+                const u32 item = w.joint_item[i];
+                if (item != not_solved) w.joint_blocks[item / block_items].changed[item % block_items] = 0.0f;
+            });
+            group.once([&] {
+                bool found = false;
+                for (u32 i = 0; i < w.joint_count && !found; ++i) {
+                    const u32 item = w.joint_item[i];
+                    if (item == not_solved) continue;
+                    JointBlock &block = w.joint_blocks[item / block_items];
+                    const u32 lane = item % block_items;
+                    const f32 mass = block.articulated[block.slides[lane] > 0.0f ? 0 : 9][lane];
+                    if (block.side[lane] == 0.0f) continue;  // not in a tree
+                    choose_mode<press, f32>(w, block, lane, pace, false, mass);
+                    found = is_changed(i, 0.5f);
+                }
+            });
+        }
+        const auto changed = [&](f32 least) {
+            return group.any(w.joint_count, [&](u32 i) { return is_changed(i, least); });
+        };
+        if (round > 0 && !changed(0.5f)) return;
+        if (changed(1.5f)) prepare_trees(w, group);
+        solve_trees_once<press>(w, group, pace);
+    }
 }

@@ -1,4 +1,4 @@
-// Joints as constraints: up to six soft equations solved at once, a motor and two limits along or about the axis.
+// Joints as constraints: up to six soft equations solved at once, and what acts along or about the axis (joint_axis.h).
 //
 // Both bodies are pushed at the same place, the anchor of b, so a joint that has drifted keeps angular momentum. The
 // passes of a substep are in joint_passes.h.
@@ -6,32 +6,40 @@
 
 #include "physics/contacts.h"
 
+inline constexpr f32 no_limit = 1e9f;
+
 struct JointBlock {
     u32 a[block_items], b[block_items];
     f32 anchor_a[3][block_items], anchor_b[3][block_items], frame_a[4][block_items], frame_b[4][block_items];
     f32 apart[3][block_items];                    // from a to b when the step began
     f32 rows[6][block_items];                     // 1: held; along and about x, y, z
-    f32 turns[block_items], slides[block_items];  // 1: has an axis about which, along which motor and limits act
-    f32 way[block_items];                         // angle when the step began, and since
-    f32 lower[block_items], upper[block_items], limited[block_items];
-    f32 target[block_items], most[block_items], motor_rate[block_items], motor_mass[block_items],
-        motor_loss[block_items];
+    f32 turns[block_items], slides[block_items];  // 1: has an axis about which, along which something acts
+    f32 way[block_items];                         // angle when the step began
+    f32 cone_sine[block_items], cone_cosine[block_items];  // of a limited ball; else both are 0
+    // Of a substep: of motor, inertia, damping, drive, dry friction (see AxisLaw).
+    f32 lower[block_items], upper[block_items], effort[block_items], armature[block_items], drag[block_items];
+    f32 drive_push[block_items], drive_stiffness[block_items], drive_drag[block_items], most[block_items];
+    f32 dry[block_items];
     f32 works[block_items];  // 0: broken
     // In a substep:
     f32 axes[9][block_items], arm_a[3][block_items], arm_b[3][block_items], error[6][block_items];
     f32 beyond[6][block_items];  // their change by motion in the substep beyond that of velocities, per second
     f32 distance[block_items], begun[block_items];  // angle or way, now and when the substep began
+    f32 rate[block_items];                          // when it began
     f32 factor[15][block_items], pivot[6][block_items];
     f32 axis_mass[block_items],
         by_axis[6][block_items];  // with the equations held; impulses that hold them against a unit impulse
     f32 impulse[6][block_items], late[6][block_items];  // world's frame: linear, angular; before and after moving
-    f32 motor[block_items], low[block_items], high[block_items];
+    f32 along[block_items];  // impulse along or about the axis
     f32 force_squared[block_items], torque_squared[block_items];  // impulses: the greatest of all substeps
     // In a tree: rows of the bodies; 1: the child is b, -1: it is a, 0: the joint is in none; 1: the parent gives way.
     u32 child[block_items], parent[block_items];
     f32 side[block_items], hangs[block_items];
     f32 soft[block_items];  // 1: gives way, or joints that contradict each other would never come to an end
-    f32 articulated[21][block_items], free_factor[15][block_items], free_pivot[6][block_items], wanted[6][block_items];
+    f32 hold[block_items], aim[block_items], slope[block_items], push[block_items];  // see AxisMode
+    f32 changed[block_items];  // 2: its equations did, 1: only their right side
+    f32 articulated[21][block_items], free_factor[15][block_items], free_pivot[6][block_items];
+    f32 wanted[6][block_items], given[block_items];
 };
 
 template <class W>
@@ -40,6 +48,22 @@ TBS_FUNCTION Rotation<f32> load_row_rotation(const W &w, u32 row) {
     return {q[0], q[1], q[2], q[3]};
 }
 TBS_FUNCTION Rotation<f32> rotation_of(quat q) { return {q.w, q.x, q.y, q.z}; }
+
+// Does anything act along or about its axis?
+TBS_FUNCTION bool acts_on_axis(const SolverJoint &joint) {
+    if (joint.broken != 0) return false;
+    if ((joint.axes & joint_swings) != 0) return joint.limited != 0;
+    return (joint.axes & (joint_turns | joint_slides)) != 0 &&
+           (joint.limited != 0 || joint.torque != 0.0f || joint.damping > 0.0f || joint.armature > 0.0f ||
+            joint.friction > 0.0f || joint.drive_stiffness > 0.0f || joint.drive_damping > 0.0f);
+}
+
+// Before anything is known of the axis.
+TBS_FUNCTION void begin_mode(JointBlock &block, u32 lane) {
+    block.hold[lane] = block.aim[lane] = block.push[lane] = 0.0f;
+    block.slope[lane] = block.drag[lane] + block.drive_drag[lane];
+    block.changed[lane] = 0.0f;
+}
 
 // Writes a joint into its place.
 template <class W>
@@ -55,31 +79,35 @@ TBS_FUNCTION void place_joint(W &w, const SolverJoint &joint, const Pace &pace, 
     store_rotation(block.frame_b, lane, rotation_of(joint.frame_b));
     put(block.apart, {at_b[0] - at_a[0], at_b[1] - at_a[1], at_b[2] - at_a[2]});
     const bool turns = (joint.axes & joint_turns) != 0, slides = (joint.axes & joint_slides) != 0;
-    const f32 works = joint.broken != 0 ? 0.0f : 1.0f;
+    const bool swings = (joint.axes & joint_swings) != 0 && joint.limited != 0;
+    const f32 works = joint.broken != 0 ? 0.0f : 1.0f, h = pace.h;
     for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = (joint.axes >> i & 1) != 0 ? works : 0.0f;
     block.works[lane] = works;
-    block.turns[lane] = turns ? works : 0.0f;
+    block.turns[lane] = turns || swings ? works : 0.0f;
     block.slides[lane] = slides ? works : 0.0f;
-    block.limited[lane] = joint.limited != 0 && (turns || slides) ? works : 0.0f;
-    block.lower[lane] = joint.lower;
-    block.upper[lane] = joint.upper;
-    const bool spring = joint.drive == drive_position && joint.hertz > 0.0f;
-    const bool driven = (spring || joint.drive == drive_velocity) && (turns || slides) && joint.broken == 0;
-    const Soft s = spring ? soft(joint.hertz, joint.damping, pace.h) : Soft{0.0f, 1.0f, 0.0f};
-    block.target[lane] = joint.target;
-    block.most[lane] = driven ? joint.greatest * pace.h : 0.0f;
-    block.motor_rate[lane] = spring ? s.rate : 0.0f;
-    block.motor_mass[lane] = s.mass;
-    block.motor_loss[lane] = s.impulse;
+    // An angle beyond the cone is measured by the sine of the rest, which is 0 at the limit.
+    block.cone_sine[lane] = swings ? sin(joint.cone) : 0.0f;
+    block.cone_cosine[lane] = swings ? cos(joint.cone) : 0.0f;
+    const bool limited = joint.limited != 0 && (turns || slides), acts = (turns || slides) && joint.broken == 0;
+    block.lower[lane] = limited ? joint.lower : -no_limit;
+    block.upper[lane] = limited ? joint.upper : swings ? 0.0f : no_limit;
+    const f32 stiffness = acts ? joint.drive_stiffness * h : 0.0f, damping = acts ? joint.drive_damping * h : 0.0f;
+    block.effort[lane] = acts ? joint.torque * h : 0.0f;
+    block.armature[lane] = acts ? joint.armature : 0.0f;
+    block.drag[lane] = acts ? fma(joint.damping, h, joint.armature) : 0.0f;
+    block.drive_push[lane] = fma(stiffness, joint.drive_target, damping * joint.drive_rate);
+    block.drive_stiffness[lane] = stiffness;
+    block.drive_drag[lane] = fma(stiffness, h, damping);
+    block.most[lane] = acts ? joint.drive_limit * h : 0.0f;
+    block.dry[lane] = acts ? joint.friction * h : 0.0f;
     put(block.impulse, joint.linear);
     put(block.impulse + 3, joint.angular);
-    block.motor[lane] = driven ? joint.motor : 0.0f;
-    block.low[lane] = joint.low;
-    block.high[lane] = joint.high;
+    block.along[lane] = acts_on_axis(joint) ? joint.along * works : 0.0f;
     block.force_squared[lane] = block.torque_squared[lane] = 0.0f;
     block.child[lane] = W::ground;
     block.parent[lane] = W::nobody;
     block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
+    begin_mode(block, lane);
     // The angle: measured once a step, then carried on by velocities.
     block.way[lane] = 0.0f;
     if (turns) {
@@ -96,13 +124,15 @@ TBS_FUNCTION void place_no_joint(W &, JointBlock &block, u32 lane) {
     store_rotation<f32>(block.frame_a, lane, {1, 0, 0, 0});
     store_rotation<f32>(block.frame_b, lane, {1, 0, 0, 0});
     for (u32 i = 0; i < 6; ++i) block.rows[i][lane] = block.impulse[i][lane] = block.late[i][lane] = 0.0f;
-    block.turns[lane] = block.slides[lane] = block.way[lane] = block.limited[lane] = block.works[lane] = 0.0f;
-    block.lower[lane] = block.upper[lane] = block.target[lane] = block.most[lane] = block.motor_rate[lane] = 0.0f;
-    block.motor_mass[lane] = block.motor_loss[lane] = block.motor[lane] = block.low[lane] = block.high[lane] = 0.0f;
+    block.turns[lane] = block.slides[lane] = block.way[lane] = block.works[lane] = block.along[lane] = 0.0f;
+    block.cone_sine[lane] = block.cone_cosine[lane] = block.lower[lane] = block.upper[lane] = block.effort[lane] = 0.0f;
+    block.armature[lane] = block.drag[lane] = block.drive_push[lane] = block.drive_stiffness[lane] = 0.0f;
+    block.drive_drag[lane] = block.most[lane] = block.dry[lane] = block.rate[lane] = 0.0f;
     block.force_squared[lane] = block.torque_squared[lane] = 0.0f;
     block.child[lane] = W::ground;
     block.parent[lane] = W::nobody;
     block.side[lane] = block.hangs[lane] = block.soft[lane] = 0.0f;
+    begin_mode(block, lane);
 }
 
 template <class F>
@@ -212,9 +242,7 @@ TBS_FUNCTION void report_joints(W &w, Group &group, const Pace &pace) {
         };
         joint.linear = take(block.impulse) + take(block.late);
         joint.angular = take(block.impulse + 3) + take(block.late + 3);
-        joint.motor = block.motor[lane];
-        joint.low = block.low[lane];
-        joint.high = block.high[lane];
+        joint.along = block.along[lane];
         const f32 force = joint.break_force * pace.h, torque = joint.break_torque * pace.h;
         if (block.force_squared[lane] > force * force || block.torque_squared[lane] > torque * torque) joint.broken = 1;
     });

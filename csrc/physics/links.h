@@ -3,8 +3,6 @@
 
 #include "physics/gather.h"
 
-static_assert(u32(FREE) == drive_none && u32(TO_VELOCITY) == drive_velocity && u32(TO_POSITION) == drive_position);
-
 // The number of the body with a handle, or no_body.
 TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
     u32 found = no_body;
@@ -22,67 +20,68 @@ TBS_FUNCTION bool is_frame(quat q) {
 // At least 0, perhaps infinite.
 TBS_FUNCTION bool is_amount(f32 x) { return x >= 0.0f; }
 
-inline constexpr u32 nothing_wrong = 31, anchors_apart = 25;  // as numbers of sentences
+inline constexpr u32 nothing_wrong = 31, anchors_apart = 28;  // as numbers of sentences
 
 // Which of its fields is not sound, as wrong_in of sound.h, or nothing_wrong.
 TBS_FUNCTION u32 wrong_in(const Joint &joint) {
     const u32 axes = axes_of(joint.kind);
-    const bool turns = (axes & joint_turns) != 0, to_position = joint.drive == TO_POSITION;
-    const bool limited = joint.limited != 0;
+    const bool turns = (axes & joint_turns) != 0, moves = turns || (axes & joint_slides) != 0;
+    const bool swings = (axes & joint_swings) != 0, limited = joint.limited != 0;
+    const auto is_finite_amount = [](f32 x) { return is_amount(x) && is_finite(x); };
     if (axes == 0) return 0;
-    if (u32(joint.drive) > drive_position) return 1;
-    if (joint.a && joint.a == joint.b) return 2;
-    if (!is_finite(joint.anchor_a)) return 3;
-    if (!is_finite(joint.anchor_b)) return 4;
-    if (!is_frame(joint.frame_a)) return 5;
-    if (!is_frame(joint.frame_b)) return 6;
-    if (!is_finite(joint.lower)) return 7;
-    if (!is_finite(joint.upper)) return 8;
-    if (limited && joint.lower > joint.upper) return 9;
-    if (limited && turns && (joint.lower < -pi || joint.upper > pi)) return 10;
-    if (!is_finite(joint.target)) return 11;
-    if (to_position && turns && abs(joint.target) > pi) return 12;
-    if (!is_amount(joint.greatest)) return 13;
-    if (!is_amount(joint.hertz) || !is_finite(joint.hertz)) return 14;
-    if (to_position && joint.hertz == 0.0f) return 15;
-    if (!is_amount(joint.damping) || !is_finite(joint.damping)) return 16;
-    if (!is_amount(joint.break_force)) return 17;
-    if (!is_amount(joint.break_torque)) return 18;
-    if (!is_finite(joint.linear)) return 19;
-    if (!is_finite(joint.angular)) return 20;
-    if (!is_finite(joint.motor)) return 21;
-    if (!is_finite(joint.low)) return 22;
-    if (!is_finite(joint.high)) return 23;
-    return (axes & (joint_turns | joint_slides)) == 0 && (limited || joint.drive != FREE) ? 24 : nothing_wrong;
+    if (joint.a && joint.a == joint.b) return 1;
+    if (!is_finite(joint.anchor_a)) return 2;
+    if (!is_finite(joint.anchor_b)) return 3;
+    if (!is_frame(joint.frame_a)) return 4;
+    if (!is_frame(joint.frame_b)) return 5;
+    if (!is_finite(joint.lower)) return 6;
+    if (!is_finite(joint.upper)) return 7;
+    if (limited && joint.lower > joint.upper) return 8;
+    if (limited && turns && (joint.lower < -pi || joint.upper > pi)) return 9;
+    if (!is_finite(joint.cone) || (limited && swings && !(joint.cone >= 0.0f && joint.cone <= pi))) return 10;
+    if (!is_finite(joint.torque)) return 11;
+    if (!is_finite_amount(joint.damping)) return 12;
+    if (!is_finite_amount(joint.armature)) return 13;
+    if (!is_finite_amount(joint.friction)) return 14;
+    if (!is_finite_amount(joint.drive_stiffness)) return 15;
+    if (!is_finite_amount(joint.drive_damping)) return 16;
+    if (!is_finite(joint.drive_target)) return 17;
+    if (turns && joint.drive_stiffness > 0.0f && abs(joint.drive_target) > pi) return 18;
+    if (!is_finite(joint.drive_rate)) return 19;
+    if (!is_amount(joint.drive_limit)) return 20;
+    if (!is_amount(joint.break_force)) return 21;
+    if (!is_amount(joint.break_torque)) return 22;
+    if (!is_finite(joint.linear)) return 23;
+    if (!is_finite(joint.angular)) return 24;
+    if (!is_finite(joint.along)) return 25;
+    if (limited && !moves && !swings) return 26;
+    const bool acts = joint.torque != 0.0f || joint.damping > 0.0f || joint.armature > 0.0f || joint.friction > 0.0f ||
+                      joint.drive_stiffness > 0.0f || joint.drive_damping > 0.0f;
+    return acts && !moves ? 27 : nothing_wrong;
 }
 
 // Whether a joint has borne nothing yet: its row has been made, or assigned anew, since the step before.
 TBS_FUNCTION bool is_unsolved(const Joint &joint) {
     const f32 sum = length_squared(joint.linear) + length_squared(joint.angular);
-    return sum + abs(joint.motor) + abs(joint.low) + abs(joint.high) == 0.0f;
+    return sum + abs(joint.along) == 0.0f;
 }
 
-// m^2 between the two anchors, along the axes that the joint holds.
-TBS_FUNCTION f32 gap_squared(const Step &step, const Joint &joint, u32 a, u32 b) {
-    const auto place = [&](u32 body, vec3 local) {
-        return body == no_body ? local : step.at[body].position + rotate(local, step.at[body].rotation);
-    };
-    // The joint's axes are those at the first body that the solver knows.
-    const bool from_a = a != no_body && step.mover[a] != no_body;
-    const u32 body = from_a ? a : b;
-    const quat own = normalize(from_a ? joint.frame_a : joint.frame_b);
-    const quat frame = body == no_body ? own : step.at[body].rotation * own;
-    const vec3 gap = rotate(place(b, joint.anchor_b) - place(a, joint.anchor_a), conjugate(frame));
-    const u32 axes = axes_of(joint.kind);
-    const auto held = [&](u32 axis, f32 way) { return (axes >> axis & 1) != 0 ? way * way : 0.0f; };
-    return held(0, gap.x) + held(1, gap.y) + held(2, gap.z);
+// Where a body of the step is, or the world.
+TBS_FUNCTION Pose pose_before(const Step &step, u32 body) {
+    return body == no_body ? world_pose() : Pose{step.at[body].position, step.at[body].rotation};
 }
 
 // The same joint, seen from its other body: b's angle or way relative to a is the opposite of a's relative to b.
 TBS_FUNCTION void turn(SolverJoint &row) {
-    row = {row.b, row.a, row.axes, row.drive, row.limited, row.broken, row.anchor_b, row.anchor_a, row.frame_b, row.frame_a,
-           -row.upper, -row.lower, -row.target, row.greatest, row.hertz, row.damping, row.break_force, row.break_torque,
-           -row.linear, -row.angular, -row.motor, row.high, row.low};
+    SolverJoint other = row;
+    other.a = row.b, other.b = row.a;
+    other.anchor_a = row.anchor_b, other.anchor_b = row.anchor_a;
+    other.frame_a = row.frame_b, other.frame_b = row.frame_a;
+    other.lower = -row.upper, other.upper = -row.lower;
+    other.torque = -row.torque;
+    other.drive_target = -row.drive_target, other.drive_rate = -row.drive_rate;
+    other.linear = -row.linear, other.angular = -row.angular, other.along = -row.along;
+    row = other;
 }
 
 // A number for all that an author says of a joint: two that say the same have the same one, others hardly ever.
@@ -100,9 +99,11 @@ TBS_FUNCTION u32 mark_of(const Joint &joint) {
     mix_entity(joint.a), mix_entity(joint.b);
     mix_vector(joint.anchor_a), mix_vector(joint.anchor_b);
     mix_rotation(joint.frame_a), mix_rotation(joint.frame_b);
-    mix(u32(joint.kind)), mix(u32(joint.drive)), mix(u32(joint.limited)), mix(u32(joint.collide));
-    const f32 numbers[] = {joint.lower, joint.upper, joint.target, joint.greatest, joint.hertz, joint.damping,
-                           joint.break_force, joint.break_torque};
+    mix(u32(joint.kind)), mix(u32(joint.limited)), mix(u32(joint.collide));
+    const f32 numbers[] = {joint.lower, joint.upper, joint.cone, joint.torque, joint.damping, joint.armature,
+                           joint.friction,
+                           joint.drive_stiffness, joint.drive_damping, joint.drive_target, joint.drive_rate,
+                           joint.drive_limit, joint.break_force, joint.break_torque};
     for (const f32 number : numbers) mix(to_bits(number));
     return mark;
 }
@@ -113,7 +114,6 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     row.a = a == no_body ? no_body : step.mover[a];
     row.b = b == no_body ? no_body : step.mover[b];
     row.axes = axes_of(joint.kind);
-    row.drive = u32(joint.drive);
     row.limited = u32(joint.limited);
     row.broken = 0;
     // The solver knows standing bodies as the world: anchors there are places.
@@ -129,17 +129,21 @@ TBS_FUNCTION SolverJoint solver_joint(const Step &step, const Joint &joint, u32 
     row.frame_b = normalize(frame(b, row.b, joint.frame_b));
     row.lower = joint.lower;
     row.upper = joint.upper;
-    row.target = joint.target;
-    row.greatest = joint.greatest;
-    row.hertz = joint.hertz;
+    row.cone = joint.cone;
+    row.torque = joint.torque;
     row.damping = joint.damping;
+    row.armature = joint.armature;
+    row.friction = joint.friction;
+    row.drive_stiffness = joint.drive_stiffness;
+    row.drive_damping = joint.drive_damping;
+    row.drive_target = joint.drive_target;
+    row.drive_rate = joint.drive_rate;
+    row.drive_limit = joint.drive_limit > 0.0f ? joint.drive_limit : infinity;
     row.break_force = joint.break_force > 0.0f ? joint.break_force : infinity;
     row.break_torque = joint.break_torque > 0.0f ? joint.break_torque : infinity;
     row.linear = joint.linear;
     row.angular = joint.angular;
-    row.motor = joint.motor;
-    row.low = joint.low;
-    row.high = joint.high;
+    row.along = joint.along;
     return row;
 }
 
@@ -171,7 +175,7 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
                 u32 wrong = wrong_in(joint);
                 const auto is_pushed = [&](u32 body) { return body != no_body && step.pushed[body] != 0; };
                 if (there && wrong == nothing_wrong && is_unsolved(joint) && (is_pushed(a) || is_pushed(b)) &&
-                    !(gap_squared(step, joint, a, b) <= widest * widest))
+                    !(separation_of(joint, pose_before(step, a), pose_before(step, b)) <= widest))
                     wrong = anchors_apart;
                 if (wrong != nothing_wrong) world.fail(Fault::bad_joint, table.place(i, wrong));
                 const u32 place = joints + before;
@@ -205,7 +209,31 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     });
 }
 
-// Writes back the impulses of joints for the next step, and broken ones.
+// Writes how a joint stands behind the solver.
+TBS_FUNCTION void measure(const Step &step, Pair bodies, Joint &joint) {
+    Pose pose[2];
+    Velocity velocity[2];
+    for (u32 end = 0; end < 2; ++end) {
+        const u32 body = end == 0 ? bodies.a : bodies.b, mover = body == no_body ? no_body : step.mover[body];
+        pose[end] = pose_before(step, body);
+        velocity[end] = {};
+        if (mover == no_body) continue;
+        const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+        const Vec<f32> linear = load_vec<f32>(block.linear, mover % block_items),
+                       angular = load_vec<f32>(block.angular, mover % block_items);
+        SolverBody row{};
+        row.position = pose[end].position, row.rotation = pose[end].rotation;
+        row.linear = {linear.x, linear.y, linear.z}, row.angular = {angular.x, angular.y, angular.z};
+        take_body(*step.solver, mover, row);
+        pose[end] = {row.position, row.rotation};
+        velocity[end] = {row.linear, row.angular};
+    }
+    joint.angle = angle_of(joint, pose[0], pose[1]);
+    joint.rate = rate_of(joint, pose[0], velocity[0], pose[1], velocity[1]);
+    joint.separation = separation_of(joint, pose[0], pose[1]);
+}
+
+// Writes back the impulses of joints for the next step, how they stand, and broken ones.
 template <class Group>
 TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {
     if (Constants::sleep != 0 && step.solver->joint_count > 0)
@@ -218,6 +246,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept,
             [&](u32 i, u32 before) {
                 if (!is_used(rows[i])) return;
                 const u32 place = joints + before;
+                measure(step, step.joint_bodies[place], rows[i]);
                 SolverJoint row = step.solver->joints[place];
                 if (step.joint_idle[place] != joint_works) return;
                 if (step.joint_turned[place] != 0) turn(row);
@@ -225,9 +254,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept,
                 joint.broken = i32(row.broken);
                 joint.linear = row.linear;
                 joint.angular = row.angular;
-                joint.motor = row.motor;
-                joint.low = row.low;
-                joint.high = row.high;
+                joint.along = row.along;
             });
     });
 }

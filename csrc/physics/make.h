@@ -86,7 +86,6 @@ TBS_FUNCTION Mass mass_of(const Hulls &hulls, const Shape &shape, f32 kilograms)
     return mass_of_density(hulls, shape, divide(kilograms, moments_of(hulls, shape).volume));
 }
 
-// An empty entity stands for the world. Anchors and axes are in the frame of their body, or the world's.
 TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis; 0, a fault of joints, if that has no direction
     if (!(length_squared(axis) > 0.0f)) return {0.0f, 0.0f, 0.0f, 0.0f};
     const vec3 to = normalize(axis), x{1.0f, 0.0f, 0.0f};
@@ -96,6 +95,7 @@ TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis; 0, a fault
     return normalize(quat{w, turn.x, turn.y, turn.z});
 }
 
+// A joint of bodies a and b, with anchors and frames in theirs, or in the world's: at 0 where both frames coincide.
 TBS_FUNCTION Joint joint(i32 kind, Entity a, vec3 anchor_a, quat frame_a, Entity b, vec3 anchor_b, quat frame_b) {
     Joint made{};
     made.a = a;
@@ -108,19 +108,70 @@ TBS_FUNCTION Joint joint(i32 kind, Entity a, vec3 anchor_a, quat frame_a, Entity
     return made;
 }
 
-// Joints of bodies a and b; an empty entity is the world. Anchors and axes are in the bodies' frames, or the world's. A
-// ball turns about all axes, a hinge about its axis; a slider moves along it.
-TBS_FUNCTION Joint ball(Entity a, vec3 anchor_a, Entity b, vec3 anchor_b) {
-    return joint(BALL, a, anchor_a, {1, 0, 0, 0}, b, anchor_b, {1, 0, 0, 0});
+// The same, at 0 as the bodies stand: anchor and frame are the world's.
+TBS_FUNCTION Joint joint_here(i32 kind, Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor,
+                              quat frame) {
+    const quat back_a = conjugate(at_a.rotation), back_b = conjugate(at_b.rotation);
+    const vec3 anchor_a = rotate(anchor - at_a.position, back_a), anchor_b = rotate(anchor - at_b.position, back_b);
+    return joint(kind, a, anchor_a, back_a * frame, b, anchor_b, back_b * frame);
 }
-TBS_FUNCTION Joint hinge(Entity a, vec3 anchor_a, vec3 axis_a, Entity b, vec3 anchor_b, vec3 axis_b) {
-    return joint(HINGE, a, anchor_a, frame_of_axis(axis_a), b, anchor_b, frame_of_axis(axis_b));
+
+// Where an empty entity stands, which is the world.
+TBS_FUNCTION Pose world_pose() { return {{0.0f, 0.0f, 0.0f}, {1.0f, 0.0f, 0.0f, 0.0f}}; }
+
+// Joints of two bodies as they stand, which is where the joint is at 0. Anchor and axis are in the world's frame. A
+// hinge turns about its axis, a slider moves along it; a ball turns about all axes, its limit is a cone about this one.
+// A weld holds all.
+TBS_FUNCTION Joint hinge(Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor, vec3 axis) {
+    return joint_here(HINGE, a, at_a, b, at_b, anchor, frame_of_axis(axis));
 }
-TBS_FUNCTION Joint slider(Entity a, vec3 anchor_a, vec3 axis_a, Entity b, vec3 anchor_b, vec3 axis_b) {
-    return joint(SLIDER, a, anchor_a, frame_of_axis(axis_a), b, anchor_b, frame_of_axis(axis_b));
+TBS_FUNCTION Joint slider(Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor, vec3 axis) {
+    return joint_here(SLIDER, a, at_a, b, at_b, anchor, frame_of_axis(axis));
 }
-// Holds two bodies at their present poses.
+TBS_FUNCTION Joint ball(Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor,
+                        vec3 axis = {1.0f, 0.0f, 0.0f}) {
+    return joint_here(BALL, a, at_a, b, at_b, anchor, frame_of_axis(axis));
+}
 TBS_FUNCTION Joint weld(Entity a, const Pose &at_a, Entity b, const Pose &at_b) {
     const quat back = conjugate(at_a.rotation);
     return joint(FIXED, a, rotate(at_b.position - at_a.position, back), back * at_b.rotation, b, {0, 0, 0}, {1, 0, 0, 0});
+}
+
+// How a joint stands between two poses: in the frame of a, the anchor of b and the rotation of b.
+TBS_FUNCTION Pose stand_of(const Joint &joint, const Pose &at_a, const Pose &at_b) {
+    const quat frame = at_a.rotation * normalize(joint.frame_a), back = conjugate(frame);
+    const vec3 arm_a = rotate(joint.anchor_a, at_a.rotation), arm_b = rotate(joint.anchor_b, at_b.rotation);
+    const vec3 gap = at_b.position + arm_b - at_a.position - arm_a;
+    return {rotate(gap, back), back * (at_b.rotation * normalize(joint.frame_b))};
+}
+
+// The column Joint.angle, of bodies at these poses.
+TBS_FUNCTION f32 angle_of(const Joint &joint, const Pose &at_a, const Pose &at_b) {
+    const Pose stand = stand_of(joint, at_a, at_b);
+    const quat q = stand.rotation;
+    if (joint.kind == SLIDER) return stand.position.x;
+    if (joint.kind == HINGE) return 2.0f * atan2(q.w < 0.0f ? -q.x : q.x, abs(q.w));
+    if (joint.kind != BALL) return 0.0f;
+    return 2.0f * atan2(sqrt(q.y * q.y + q.z * q.z), sqrt(q.w * q.w + q.x * q.x));
+}
+
+// The column Joint.rate.
+TBS_FUNCTION f32 rate_of(const Joint &joint, const Pose &at_a, const Velocity &of_a, const Pose &at_b,
+                         const Velocity &of_b) {
+    const vec3 x{1.0f, 0.0f, 0.0f}, turning = of_b.angular - of_a.angular;
+    const vec3 axis = rotate(x, at_a.rotation * normalize(joint.frame_a));
+    if (joint.kind == HINGE) return dot(turning, axis);
+    if (joint.kind == SLIDER) {
+        const vec3 arm = rotate(joint.anchor_b, at_b.rotation), from_a = at_b.position + arm - at_a.position;
+        return dot(of_b.linear + cross(of_b.angular, arm) - of_a.linear - cross(of_a.angular, from_a), axis);
+    }
+    const vec3 about = cross(axis, rotate(x, at_b.rotation * normalize(joint.frame_b)));
+    const f32 sine = length(about);
+    return joint.kind == BALL && sine > 1e-6f ? divide(dot(turning, about), sine) : 0.0f;
+}
+
+// The column Joint.separation.
+TBS_FUNCTION f32 separation_of(const Joint &joint, const Pose &at_a, const Pose &at_b) {
+    const vec3 gap = stand_of(joint, at_a, at_b).position;
+    return length(vec3{joint.kind == SLIDER ? 0.0f : gap.x, gap.y, gap.z});
 }

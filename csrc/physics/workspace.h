@@ -86,27 +86,25 @@ struct SolverContact : FrictionOfStep<sums_friction> {
 };
 
 // Bits of SolverJoint::axes. Frames are at the anchors; their x axis is the joint's axis. Bits 0 to 5: the joint holds
-// the motion along x, y, z, the rotation about x, y, z. Motor and limits act on the axis of one further bit, if any.
+// the motion along x, y, z, the rotation about x, y, z. The axis of one further bit, if any, is driven and limited.
 inline constexpr u32 joint_turns = 1u << 6;   // about x
 inline constexpr u32 joint_slides = 1u << 7;  // along x
+inline constexpr u32 joint_swings = 1u << 8;  // of x: only limited
 
-// The values of SolverJoint::drive: the motor of a joint that turns or slides.
-inline constexpr u32 drive_none = 0;
-inline constexpr u32 drive_velocity = 1;  // towards `target`, rad/s or m/s
-inline constexpr u32 drive_position = 2;  // towards `target`, rad or m, as a spring of `hertz` and `damping`
-
+// N m and rad of a joint that turns or swings, N and m of one that slides: of b relative to a, or on b.
 struct SolverJoint {
     u32 a, b;                      // bodies; b may be no_body: then anchor and frame of b are in the world
-    u32 axes, drive, limited;      // limited: 1 if `lower` and `upper` hold
+    u32 axes, limited;             // limited: 1 if `lower` and `upper`, or `cone`, hold
     u32 broken;                    // result: 1 more than the breaking force or torque was needed; it does nothing now
     vec3 anchor_a, anchor_b;       // in the bodies' frames, from their centres of mass, m
     quat frame_a, frame_b;         // from the joint's frame to the bodies'
-    f32 lower, upper;              // of the angle or way of b relative to a, rad (within +- pi) or m
-    f32 target, greatest;          // of the motor; its greatest torque or force, N m or N
-    f32 hertz, damping;            // of a motor to a position: frequency, ratio of the critical damping
-    f32 break_force, break_torque; // N, N m; infinity: never. The greatest of substeps, with motor and limits
-    vec3 linear, angular;          // N s, N m s on b in the last substep, of the joint without motor and limits
-    f32 motor, low, high;          // N s or N m s of the motor, of the limits
+    f32 lower, upper, cone;        // of the angle (within +- pi) or way; the greatest angle between the x axes
+    f32 torque;                    // of a motor
+    f32 damping, armature, friction;
+    f32 drive_stiffness, drive_damping, drive_target, drive_rate, drive_limit;  // limit: infinity if there is none
+    f32 break_force, break_torque; // N, N m; infinity: never. The greatest of substeps, with `along`
+    vec3 linear, angular;          // N s, N m s on b in the last substep, without those along or about the axis
+    f32 along;                     // N s or N m s along or about it
 };
 
 struct Settings {

@@ -143,12 +143,16 @@ class _Writer:
         pos, axis = back @ np.subtract(joint.anchor, body.position), back @ np.array(joint.axis)
         limits = "" if joint.limits is None else f'limited="true" range="{_numbers(joint.limits)}"'
         name = f"{body.name}_{joint.kind}"
-        if joint.motor is not None:
-            greatest = f'forcelimited="true" forcerange="{_numbers((-joint.motor.greatest, joint.motor.greatest))}"'
-            drive = 'velocity kv="1000"' if joint.motor.position is None else 'position kp="1000" kv="100"'
-            self.actuators.append(f'<{drive} name="{name}" joint="{name}" {greatest}/>')
+        passive = ""
+        if (motor := joint.motor) is not None:
+            passive = f'damping="{motor.damping}" armature="{motor.armature}" frictionloss="{motor.friction}"'
+            most = motor.drive_limit
+            limited = f'forcelimited="true" forcerange="{_numbers((-most, most))}"' if most > 0 else ""
+            law = f'gainprm="1" biastype="affine" biasprm="0 {-motor.drive_stiffness} {-motor.drive_damping}"'
+            self.actuators.append(f'<motor name="{name}_torque" joint="{name}"/>')
+            self.actuators.append(f'<general name="{name}" joint="{name}" {law} {limited}/>')
         along = "" if joint.kind == "ball" else f'axis="{_numbers(axis)}"'
-        return f'<joint name="{name}" type="{kind}" pos="{_numbers(pos)}" {along} {limits}/>'
+        return f'<joint name="{name}" type="{kind}" pos="{_numbers(pos)}" {along} {limits} {passive}/>'
 
 
 class MuJoCoRun:
@@ -213,8 +217,11 @@ def set_start(module: ModuleType, model: Any, data: Any, scene: Scene) -> None:
             start = {"hinge": axis @ turning, "slider": axis @ moving, "ball": to_own @ turning}
             data.joint(name).qvel[:] = start[joint.kind]
             if joint.motor is not None:
-                target = joint.motor.velocity if joint.motor.position is None else joint.motor.position
-                data.actuator(name).ctrl[:] = target
+                motor = joint.motor
+                data.actuator(f"{name}_torque").ctrl[:] = motor.torque
+                data.actuator(name).ctrl[:] = (
+                    motor.drive_stiffness * motor.drive_target + motor.drive_damping * motor.drive_rate
+                )
     module.mj_forward(model, data)
 
 

@@ -17,7 +17,6 @@ from torch_batchsim.bench.scenes import (
     PLANE,
     Body,
     Joint,
-    Motor,
     Scene,
     Trajectory,
     box,
@@ -25,6 +24,8 @@ from torch_batchsim.bench.scenes import (
     matrices,
     rough,
     sphere,
+    to_position,
+    to_velocity,
     turned,
     wedge,
 )
@@ -290,16 +291,16 @@ def _machines() -> Iterable[Proof]:
         rail = Joint("slider", None, "cart", (0, 0, 0), (1, 0, 0), **options)
         return scene(name, cart, joints=(rail,))
 
-    motor = on_rail("slider with a motor", motor=Motor(5.0, velocity=2.0))
+    motor = on_rail("slider with a motor", motor=to_velocity(2.0, 5.0))
     yield Proof(motor, 1.5, "way", way("cart", 0), 2.5 / 2 * 0.64 + 2 * 0.7, 0.01, "m", 0.01)
     yield Proof(motor, 1.5, "velocity", last("linear", "cart", 0), 2, 0.001, "m/s")
-    ends = on_rail("slider with limits", motor=Motor(5.0, velocity=2.0), limits=(-0.5, 0.5))
+    ends = on_rail("slider with limits", motor=to_velocity(2.0, 5.0), limits=(-0.5, 0.5))
     yield Proof(ends, 2, "way", way("cart", 0), 0.5, 0.005, "m", 0.04)
-    servo = on_rail("slider with a target", motor=Motor(50.0, position=0.7))
+    servo = on_rail("slider with a target", motor=to_position(0.7, 50.0))
     yield Proof(servo, 3, "way", way("cart", 0), 0.7, 0.0005, "m")
     wheel = Body("wheel", box(0.4, 0.1, 0.4))
     about = inertia(wheel)[1, 1]
-    axle = Joint("hinge", None, "wheel", (0, 0, 0), (0, 1, 0), motor=Motor(about * 4, velocity=3.0))
+    axle = Joint("hinge", None, "wheel", (0, 0, 0), (0, 1, 0), motor=to_velocity(3.0, about * 4))
     turning = scene("hinge with a motor", wheel, joints=(axle,))
     speed = lambda at: lambda s, r: r.angular[s.steps(at), 0, 1]  # noqa: E731
     yield Proof(turning, 2, "speed on the way", speed(0.5), 2, 0.001, "rad/s", 0.001)

@@ -20,13 +20,14 @@ SHAPE = np.dtype(
     [("kind", np.int32), ("world", np.int32), ("size", f32, 3), ("friction", f32, 2), ("restitution", f32)]
 )
 JOINT = np.dtype(
-    [(name, u32) for name in ("a", "b", "axes", "drive", "limited", "broken")]
+    [(name, u32) for name in ("a", "b", "axes", "limited", "broken")]
     + [(name, f32, 3) for name in ("anchor_a", "anchor_b")]
     + [(name, f32, 4) for name in ("frame_a", "frame_b")]
-    + [(name, f32) for name in ("lower", "upper", "target", "greatest", "hertz", "damping")]
+    + [(name, f32) for name in ("lower", "upper", "cone", "torque", "damping", "armature", "friction")]
+    + [(f"drive_{name}", f32) for name in ("stiffness", "damping", "target", "rate", "limit")]
     + [("break_force", f32), ("break_torque", f32)]
     + [(name, f32, 3) for name in ("linear", "angular")]
-    + [(name, f32) for name in ("motor", "low", "high")]
+    + [("along", f32)]
 )
 SETTINGS = np.dtype(
     [("time", f32), ("substeps", u32)]
@@ -86,7 +87,7 @@ class Scene:
         joint = np.zeros(1, JOINT)
         joint["a"], joint["b"], joint["axes"] = a, b, kind.axes
         joint["frame_a"] = joint["frame_b"] = (1, 0, 0, 0)
-        joint["break_force"] = joint["break_torque"] = np.inf
+        joint["break_force"] = joint["break_torque"] = joint["drive_limit"] = np.inf
         for name, value in values.items():
             joint[name] = value
         self.joints = np.append(self.joints, joint)

@@ -134,7 +134,7 @@ def test_a_hundred_times_the_mass_hangs_on_a_chain(library):
 
 def test_an_arm_is_driven_at_all_of_its_joints(library):
     scene = chain(library, 3)
-    scene.joints["drive"], scene.joints["target"], scene.joints["greatest"] = 1, -1.0, 1e4
+    scene.joints["drive_damping"], scene.joints["drive_rate"], scene.joints["drive_limit"] = 1e4, -1.0, 1e4
     speeds = np.diff(scene.run(60)["angular"][-30:, :, 1], axis=1, prepend=0)
     assert np.allclose(speeds, 1.0, atol=0.05)
 
@@ -232,12 +232,12 @@ def test_a_fixed_joint_holds_and_breaks(library):
     assert np.allclose(scene.bodies["position"][first], (0, 0, 5), atol=0.01)
 
 
-HELD = {"a limit": {"limited": 1}, "a motor": {"drive": 1, "greatest": 1e4}}
+HELD = {"a limit": {"limited": 1}, "a drive": {"drive_damping": 1e5}}
 
 
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("kind", [SLIDER, HINGE])
-def test_what_motors_and_limits_bear_breaks_a_joint(library, kind, held):
+def test_what_drives_and_limits_bear_breaks_a_joint(library, kind, held):
     """A body whose weight only they hold: along a vertical slider, or as a torque about a horizontal hinge."""
     mass, arm = 2.0, 0.5
     load = mass * GRAVITY * (1.0 if kind == SLIDER else arm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gymnasium.spaces import Discrete
 from ..declare.environment import Environment
 from ..declare.options import Constants, Option
 from ..declare.schema import Archetype, Component, Reward, TaskGraph
-from ..physics import Force, Joint, JointDrive, JointKind, Material, MotionKind, Physics
+from ..physics import Force, Joint, JointKind, Material, MotionKind, Physics
 from ..physics.hulls import convex_hull
 from ..physics.shapes import ShapeKind, mass_properties
 from ..run.simulator import Simulator
@@ -116,14 +117,9 @@ def _joint(scene: Scene, joint: scenes.Joint) -> dict[str, Any]:
         row |= {"limited": np.int32(1), "lower": np.float32(joint.limits[0]), "upper": np.float32(joint.limits[1])}
     else:
         row |= {"limited": np.int32(0), "lower": np.float32(0), "upper": np.float32(0)}
-    motor = joint.motor or scenes.Motor(0.0)
-    drive, target = JointDrive.FREE, 0.0
-    if motor.velocity is not None:
-        drive, target = JointDrive.TO_VELOCITY, motor.velocity
-    elif motor.position is not None:
-        drive, target = JointDrive.TO_POSITION, motor.position
-    row |= {"drive": np.int32(drive), "target": np.float32(target), "greatest": np.float32(motor.greatest)}
-    return row | {"hertz": np.float32(2.0), "damping": np.float32(1.0)}
+    cone = 0.0 if joint.kind != "ball" or joint.limits is None else joint.limits[1]
+    motor = asdict(joint.motor or scenes.Motor())
+    return row | {name: np.float32(value) for name, value in (*motor.items(), ("cone", cone))}
 
 
 def _size(shape: Shape) -> tuple[float, float, float]:

@@ -107,11 +107,27 @@ class Body:
 
 @dataclass(frozen=True)
 class Motor:
-    """Drives a hinge or slider to a velocity, or to a position, with a force (or torque) of at most ``greatest``."""
+    """What acts on a hinge (N m, rad, kg m^2) or slider (N, m, kg): fields of ``physics.Joint``."""
 
-    greatest: float
-    velocity: float | None = None
-    position: float | None = None
+    torque: float = 0.0
+    damping: float = 0.0
+    armature: float = 0.0
+    friction: float = 0.0
+    drive_stiffness: float = 0.0
+    drive_damping: float = 0.0
+    drive_target: float = 0.0
+    drive_rate: float = 0.0
+    drive_limit: float = 0.0  # 0: none
+
+
+def to_position(target: float, limit: float = 0.0, stiffness: float = 1000.0, damping: float = 100.0) -> Motor:
+    """Drives to a position."""
+    return Motor(drive_stiffness=stiffness, drive_damping=damping, drive_target=target, drive_limit=limit)
+
+
+def to_velocity(rate: float, limit: float = 0.0, damping: float = 1000.0) -> Motor:
+    """Drives to a velocity."""
+    return Motor(drive_damping=damping, drive_rate=rate, drive_limit=limit)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,5 @@ from .components import Pose as Pose
 from .components import Shape as Shape
 from .components import Velocity as Velocity
 from .joints import Joint as Joint
-from .joints import JointDrive as JointDrive
 from .joints import JointKind as JointKind
 from .library import Physics as Physics

@@ -1,7 +1,7 @@
 """Joints: their component, and the table of their kinds for Python and C++.
 
 A new kind is a row of ``JointKind`` and a function in csrc/physics/make.h that makes its ``Joint``. The solver knows
-axes only: those of the six that a joint holds, and the one on which motor and limits act.
+axes only: those of the six that a joint holds, and the one that is driven and limited.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ..types import Entity, f32, i32, quat, vec3
 
 _AXES = ("x", "y", "z", "rx", "ry", "rz")
 # Further bits of SolverJoint::axes in csrc/physics/workspace.h.
-_DRIVEN = {"": 0, "rx": 1 << 6, "x": 1 << 7}
+_DRIVEN = {"": 0, "rx": 1 << 6, "x": 1 << 7, "swing": 1 << 8}
 
 
 class JointKind(IntEnum):
-    """The values of ``Joint.kind``: code, axes that the joint holds, axis of its motor and limits, function in C++.
+    """The values of ``Joint.kind``: code, axes that the joint holds, the one that acts, function in C++.
 
     Axes are those of the joint's frame at body ``a``, or at ``b`` if ``a`` is the world, which the solver exchanges:
-    ``x`` is the motion along x, ``rx`` the rotation about x.
+    ``x`` is the motion along x, ``rx`` the rotation about x, ``swing`` that of x, which has limits only.
     """
 
     maker: str
@@ -36,15 +36,7 @@ class JointKind(IntEnum):
     FIXED = 0, "x y z rx ry rz", "", "weld"
     HINGE = 1, "x y z ry rz", "rx", "hinge"
     SLIDER = 2, "y z rx ry rz", "x", "slider"
-    BALL = 3, "x y z", "", "ball"
-
-
-class JointDrive(IntEnum):
-    """The values of ``Joint.drive``: the motor of a joint with a driven axis."""
-
-    FREE = 0
-    TO_VELOCITY = 1  # Joint.target in rad/s or m/s
-    TO_POSITION = 2  # in rad or m, as a spring of Joint.hertz and Joint.damping
+    BALL = 3, "x y z", "swing", "ball"
 
 
 _FRAME = "must be finite and not 0, which the frame of an axis of length 0 is"
@@ -56,7 +48,6 @@ SENTENCES = tuple(
     f"{{row}}.physics.Joint.{sentence}"
     for sentence in (  # in the order of their numbers in csrc/physics/links.h
         "kind is not a JointKind, 0 to 3: physics::hinge(...) and others make a Joint; got {Joint.kind}",
-        "drive is not a JointDrive, 0 to 2; got {Joint.drive}",
         "a and b are the same body; a joint holds two, or one and the world, which is Entity{{}}; got {Joint.a}",
         "anchor_a must be finite (metres), got {Joint.anchor_a}",
         "anchor_b must be finite (metres), got {Joint.anchor_b}",
@@ -66,21 +57,26 @@ SENTENCES = tuple(
         "upper must be finite (radians, or metres of a slider), got {Joint.upper}",
         "lower must not be above upper (radians, or metres of a slider), got {Joint.lower} and {Joint.upper}",
         "lower and upper of a hinge must be within -pi and pi (radians), got {Joint.lower} and {Joint.upper}",
-        "target must be finite (rad or m, or per second), got {Joint.target}",
-        "target of a hinge TO_POSITION must be within -pi and pi (radians), got {Joint.target}",
-        f"greatest {_OR_INFINITE} (N m or N), got {{Joint.greatest}}",
-        f"hertz {_NOT_BELOW_0} (1/s), got {{Joint.hertz}}",
-        "hertz must be above 0 where drive is TO_POSITION (1/s, the frequency of its spring), got {Joint.hertz}",
-        f"damping {_NOT_BELOW_0} (1 is critical), got {{Joint.damping}}",
+        "cone must be finite, and within 0 and pi (radians) where a ball is limited; got {Joint.cone}",
+        "torque must be finite (N m, or N of a slider), got {Joint.torque}",
+        f"damping {_NOT_BELOW_0} (N m s/rad, or N s/m of a slider), got {{Joint.damping}}",
+        f"armature {_NOT_BELOW_0} (kg m^2, or kg of a slider), got {{Joint.armature}}",
+        f"friction {_NOT_BELOW_0} (N m, or N of a slider), got {{Joint.friction}}",
+        f"drive_stiffness {_NOT_BELOW_0} (N m/rad, or N/m of a slider), got {{Joint.drive_stiffness}}",
+        f"drive_damping {_NOT_BELOW_0} (N m s/rad, or N s/m of a slider), got {{Joint.drive_damping}}",
+        "drive_target must be finite (radians, or metres of a slider), got {Joint.drive_target}",
+        "drive_target of a hinge with drive_stiffness must be within -pi and pi (radians), got {Joint.drive_target}",
+        "drive_rate must be finite (rad/s, or m/s of a slider), got {Joint.drive_rate}",
+        f"drive_limit {_OR_INFINITE} (N m, or N of a slider; 0: none), got {{Joint.drive_limit}}",
         f"break_force {_OR_INFINITE} (N; 0: never), got {{Joint.break_force}}",
         f"break_torque {_OR_INFINITE} (N m; 0: never), got {{Joint.break_torque}}",
         f"linear {_IMPULSE} (N s), got {{Joint.linear}}",
         f"angular {_IMPULSE} (N m s), got {{Joint.angular}}",
-        f"motor {_IMPULSE} (N s or N m s), got {{Joint.motor}}",
-        f"low {_IMPULSE} (N s or N m s), got {{Joint.low}}",
-        f"high {_IMPULSE} (N s or N m s), got {{Joint.high}}",
-        "drive and limited need the axis of a HINGE or SLIDER; got drive {Joint.drive}, limited {Joint.limited}, "
-        "kind {Joint.kind}",
+        f"along {_IMPULSE} (N s or N m s), got {{Joint.along}}",
+        "limited needs the axis of a HINGE or SLIDER, or a BALL; got limited {Joint.limited}, kind {Joint.kind}",
+        "torque, damping, armature, friction and drives need the axis of a HINGE or SLIDER; got {Joint.torque}, "
+        "{Joint.damping}, {Joint.armature}, {Joint.friction}, stiffness {Joint.drive_stiffness}, damping "
+        "{Joint.drive_damping}, kind {Joint.kind}",
         "anchor_a and anchor_b are more than {joint_gap} m (the option joint_gap) apart in the world when the joint is "
         "new; got {Joint.anchor_a} and {Joint.anchor_b}, each in the frame of its body",
     )
@@ -91,32 +87,39 @@ class Joint(Component):
     """Holds two bodies together, or a body and the world; made by ``physics::hinge(...)`` and such.
 
     A row with two empty entities is unused. Frames have their origin at the anchor, their x axis is the joint's axis.
+    Units are those of a hinge; of a slider N, m, kg. Motion is that of b relative to a, torques act on b.
     """
 
     a: Entity  # a body; empty: the world
     b: Entity
     kind: i32  # a JointKind
-    drive: i32  # a JointDrive
-    limited: i32  # 1: lower and upper hold
+    limited: i32  # 1: lower and upper hold; of a ball: cone
     collide: i32  # 1: the two bodies collide
     broken: i32  # 1 after more than break_force or break_torque: it holds nothing
     anchor_a: vec3  # in the frame of the body or the world, metres
     anchor_b: vec3
     frame_a: quat  # from the joint's frame to that of the body or the world
     frame_b: quat
-    lower: f32  # limits of the motion of b relative to a: rad, within +-pi, or metres
+    lower: f32  # limits of the angle, within +-pi, or way
     upper: f32
-    target: f32  # of the drive: rad or m, or per second
-    greatest: f32  # of the drive, N m or N
-    hertz: f32  # spring of TO_POSITION, above 0
-    damping: f32  # its ratio to critical damping
-    break_force: f32  # N, with motor and limits; 0: never
+    cone: f32  # rad, between the x axes of a ball's frames
+    torque: f32  # of a motor, N m
+    damping: f32  # N m s/rad
+    armature: f32  # a rotor's inertia, kg m^2
+    friction: f32  # dry, N m
+    drive_stiffness: f32  # N m/rad, towards drive_target
+    drive_damping: f32  # N m s/rad, towards drive_rate
+    drive_target: f32  # rad
+    drive_rate: f32  # rad/s
+    drive_limit: f32  # N m; 0: none
+    break_force: f32  # N, with all along the axis; 0: never
     break_torque: f32  # N m; 0: never
-    linear: vec3  # N s on b in the last substep; the solver starts from these five
+    angle: f32  # after the step, rad within +-pi; of a slider its way, of a ball its swing
+    rate: f32  # rad/s
+    separation: f32  # m between the anchors, in directions that are held
+    linear: vec3  # N s on b in the last substep; the solver starts from these three
     angular: vec3  # N m s
-    motor: f32
-    low: f32
-    high: f32
+    along: f32  # along or about the axis
 
 
 def definitions() -> str:

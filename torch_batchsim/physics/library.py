@@ -17,10 +17,10 @@ from ..types import Entity, f32, i32, u8, u16, u32, u64, vec3
 from . import joints
 from .components import Contact, ContactForce, Filter, Force, Mass, Material, Motion, MotionKind, Pose, Shape, Velocity
 from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
-from .joints import Joint, JointDrive, JointKind
+from .joints import Joint, JointKind
 
 # The most bytes that the solver has of each on a device (csrc/physics/solver.h).
-_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 512
+_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 704
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
@@ -47,7 +47,7 @@ class Physics(Library):
         return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))
 
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, ContactForce, Contact)
-    enums = (MotionKind, JointKind, JointDrive)
+    enums = (MotionKind, JointKind)
     definitions = joints.definitions()
     faults = {  # sentences in the order of their numbers in csrc/physics/sound.h and links.h
         "not_finite": (

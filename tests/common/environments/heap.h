@@ -19,16 +19,17 @@ TBS_SYSTEM void build(World &world, const physics::Hulls &hulls) {
     // A ball hangs from the sky, and a capsule from the ball.
     const physics::Shape ball = physics::sphere(0.4f), rod = physics::capsule(0.2f, 0.5f);
     const physics::Material soft{0.4f, 0.3f, 0.5f};
-    const Entity bob = world.create<Thing>(physics::pose({0.0f, 0.0f, 5.0f}), ball, physics::mass_of(hulls, ball, 2.0f),
+    const physics::Pose high = physics::pose({0.0f, 0.0f, 5.0f}), low = physics::pose({0.0f, 0.0f, 3.9f});
+    const Entity bob = world.create<Thing>(high, ball, physics::mass_of(hulls, ball, 2.0f),
                                            physics::dynamic(), soft);
-    const Entity tail = world.create<Thing>(physics::pose({0.0f, 0.0f, 3.9f}), rod, physics::mass_of(hulls, rod, 1.0f),
+    const Entity tail = world.create<Thing>(low, rod, physics::mass_of(hulls, rod, 1.0f),
                                             physics::dynamic(), soft);
-    world.create<Rope>(physics::ball(Entity{}, {0.0f, 0.0f, 6.0f}, bob, {0.0f, 0.0f, 1.0f}));
+    world.create<Rope>(physics::ball(Entity{}, physics::world_pose(), bob, high, {0.0f, 0.0f, 6.0f}));
     const vec3 axis{world.parameters.axis, 0.0f, 0.0f};
-    physics::Joint hinge = physics::hinge(bob, {0.0f, 0.0f, -0.6f}, axis, tail, {0.0f, 0.0f, 0.5f}, axis);
-    hinge.drive = physics::TO_VELOCITY;
-    hinge.target = 3.0f;
-    hinge.greatest = 2.0f;
+    physics::Joint hinge = physics::hinge(bob, high, tail, low, {0.0f, 0.0f, 4.4f}, axis);
+    hinge.drive_damping = 100.0f;
+    hinge.drive_rate = 3.0f;
+    hinge.drive_limit = 2.0f;
     world.create<Rope>(hinge);
 }
 

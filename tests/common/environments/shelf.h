@@ -25,19 +25,29 @@ TBS_SYSTEM void put(World &world, const physics::Hulls &hulls) {
     physics::Joint weld = physics::weld(thing(0), poses[0u], thing(1), poses[1u]);
     weld.break_force = 0.01f;
     world.create<Link>(weld);
-    physics::Joint hinge = physics::hinge(thing(1), {0.5f, 0.0f, 0.0f}, {0.0f, 1.0f, 0.0f}, thing(2), {-0.5f, 0.0f, 0.0f},
-                                          {0.0f, 1.0f, 0.0f});
-    hinge.drive = physics::TO_VELOCITY;
-    hinge.target = 2.0f;
-    hinge.greatest = 5.0f;
+    // Of bodies as they are made: at 0 their frames are the same.
+    const vec3 y{0.0f, 1.0f, 0.0f};
+    const quat along_y = physics::frame_of_axis(y);
+    physics::Joint hinge = physics::joint(physics::HINGE, thing(1), {0.5f, 0.0f, 0.0f}, along_y, thing(2),
+                                          {-0.5f, 0.0f, 0.0f}, along_y);
+    hinge.drive_stiffness = 20.0f;
+    hinge.drive_damping = 5.0f;
+    hinge.drive_target = 0.5f;
+    hinge.drive_limit = 5.0f;
+    hinge.friction = 0.1f;
+    hinge.armature = 0.05f;
     world.create<Link>(hinge);
-    physics::Joint slider = physics::slider(Entity{}, {2.0f, 0.0f, 1.0f}, {0.0f, 1.0f, 0.0f}, thing(3), {0.0f, 0.0f, 0.6f},
-                                            {0.0f, 1.0f, 0.0f});
+    physics::Joint slider = physics::joint(physics::SLIDER, Entity{}, {2.0f, 0.0f, 1.0f}, along_y, thing(3),
+                                           {0.0f, 0.0f, 0.6f}, along_y);
     slider.limited = 1;
     slider.lower = -0.1f;
     slider.upper = 0.1f;
     world.create<Link>(slider);
-    world.create<Link>(physics::ball(thing(3), {0.5f, 0.0f, 0.0f}, thing(4), {-0.5f, 0.0f, 0.0f}));
+    physics::Joint ball = physics::joint(physics::BALL, thing(3), {0.5f, 0.0f, 0.0f}, along_y, thing(4), {-0.5f, 0.0f, 0.0f},
+                                         along_y);
+    ball.limited = 1;
+    ball.cone = 0.2f;
+    world.create<Link>(ball);
 }
 
 TBS_SYSTEM void push(World &world, const Push &push, physics::Force &force) {

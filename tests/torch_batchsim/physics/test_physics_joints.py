@@ -14,7 +14,7 @@ from physics_scenes import NO_GRAVITY, G, floor
 
 from torch_batchsim import WorldFault
 from torch_batchsim.bench.physics_worlds import joint_columns
-from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, box, sphere
+from torch_batchsim.bench.scenes import Body, Joint, Scene, box, sphere, to_position, to_velocity
 from torch_batchsim.physics import JointKind
 
 pytestmark = pytest.mark.full
@@ -164,7 +164,7 @@ def test_a_hanging_sleeper_falls_when_its_joint_is_removed() -> None:
 def test_a_lying_sleeper_wakes_when_a_joint_is_made() -> None:
     crowd, _ = asleep()
     before = crowd.now(0)
-    motor = Motor(100.0, velocity=2.0)
+    motor = to_velocity(2.0, 100.0)
     crowd.join(0, replace(before, joints=(Joint("hinge", None, "crate", (4.0, 0.0, 0.0), (0, 0, 1), motor=motor),)))
     step(crowd, 30)
     after = crowd.now(0)
@@ -182,7 +182,7 @@ def test_a_joint_wakes_both_of_its_bodies_and_their_islands() -> None:
     assert min(still(crowd)) > 0.5
 
 
-@pytest.mark.parametrize("field", ["break_force", "break_torque", "damping", "greatest"])
+@pytest.mark.parametrize("field", ["break_force", "break_torque", "drive_rate", "drive_limit"])
 def test_a_sleeper_wakes_when_its_joint_gets_weaker(field: str) -> None:
     crowd, _ = asleep()
     crowd.sim.ragged(f"Link.physics.Joint.{field}").values[0] = 2.0
@@ -193,8 +193,8 @@ def test_a_sleeper_wakes_when_its_joint_gets_weaker(field: str) -> None:
 
 
 def test_a_sleeper_wakes_when_its_joint_changes() -> None:
-    servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=Motor(100.0, position=0.0))
+    servo = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=to_position(0.0, 100.0))
     crowd, _ = asleep(servo)
-    crowd.sim.ragged("Link.physics.Joint.target").values[1] = 0.5
+    crowd.sim.ragged("Link.physics.Joint.drive_target").values[1] = 0.5
     step(crowd, 120)
     assert crowd.now(0).bodies[1].position[1] == pytest.approx(0.5, abs=0.005)

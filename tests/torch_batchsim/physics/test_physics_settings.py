@@ -15,15 +15,14 @@ from support import emulated_cuda
 
 from torch_batchsim import TorchVectorEnv, WorldFault
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
-from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, Shape, box, rough, sphere
-from torch_batchsim.physics import JointDrive, JointKind
+from torch_batchsim.bench.scenes import Body, Joint, Scene, Shape, box, rough, sphere, to_position
+from torch_batchsim.physics import JointKind
 
-# Of a hinge with a motor to a velocity, Rope[1]: fields, and the sentence without the name of the row.
-NEW = dict.fromkeys(("linear", "angular", "motor", "low", "high"), 0.0)
+# Of a hinge with a drive, Rope[1]: fields, and the sentence without the name of the row.
+NEW = dict.fromkeys(("linear", "angular", "along"), 0.0)
 Cases = list[tuple[dict[str, Any], str]]
 WRONG: Cases = [
     ({"kind": 9}, "kind is not a JointKind, 0 to 3: physics::hinge(...) and others make a Joint; got 9"),
-    ({"drive": 5}, "drive is not a JointDrive, 0 to 2; got 5"),
     ({"a": "b"}, "a and b are the same body; a joint holds two, or one and the world, which is Entity{}; got ("),
     ({"anchor_a": nan}, "anchor_a must be finite (metres), got (nan, nan, nan)"),
     ({"anchor_b": -inf}, "anchor_b must be finite (metres), got (-inf, -inf, -inf)"),
@@ -35,25 +34,33 @@ WRONG: Cases = [
      "got 0.5 and 0.25"),
     ({"limited": 1, "lower": -4.0}, "lower and upper of a hinge must be within -pi and pi (radians), got -4 and 0"),
     ({"limited": 1, "upper": 3.2}, "lower and upper of a hinge must be within -pi and pi (radians), got 0 and 3.2"),
-    ({"target": nan}, "target must be finite (rad or m, or per second), got nan"),
-    ({"drive": 2, "hertz": 1.0, "target": 4.0}, "target of a hinge TO_POSITION must be within -pi and pi (radians), "
-     "got 4"),
-    ({"greatest": nan}, "greatest must be a number that is not below 0 (N m or N), got nan"),
-    ({"greatest": -1.0}, "greatest must be a number that is not below 0 (N m or N), got -1"),
-    ({"hertz": nan}, "hertz must be finite and not below 0 (1/s), got nan"),
-    ({"drive": 2}, "hertz must be above 0 where drive is TO_POSITION (1/s, the frequency of its spring), got 0"),
-    ({"damping": inf}, "damping must be finite and not below 0 (1 is critical), got inf"),
-    ({"damping": -1.0}, "damping must be finite and not below 0 (1 is critical), got -1"),
+    ({"kind": 3, "drive_damping": 0.0, "limited": 1, "cone": 4.0}, "cone must be finite, and within 0 and pi (radians) "
+     "where a ball is limited; got 4"),
+    ({"cone": nan}, "cone must be finite, and within 0 and pi (radians) where a ball is limited; got nan"),
+    ({"torque": inf}, "torque must be finite (N m, or N of a slider), got inf"),
+    ({"damping": -1.0}, "damping must be finite and not below 0 (N m s/rad, or N s/m of a slider), got -1"),
+    ({"armature": inf}, "armature must be finite and not below 0 (kg m^2, or kg of a slider), got inf"),
+    ({"friction": nan}, "friction must be finite and not below 0 (N m, or N of a slider), got nan"),
+    ({"drive_stiffness": -2.0}, "drive_stiffness must be finite and not below 0 (N m/rad, or N/m of a slider), got -2"),
+    ({"drive_damping": inf}, "drive_damping must be finite and not below 0 (N m s/rad, or N s/m of a slider), got inf"),
+    ({"drive_target": nan}, "drive_target must be finite (radians, or metres of a slider), got nan"),
+    ({"drive_stiffness": 1.0, "drive_target": 4.0}, "drive_target of a hinge with drive_stiffness must be within -pi "
+     "and pi (radians), got 4"),
+    ({"drive_rate": inf}, "drive_rate must be finite (rad/s, or m/s of a slider), got inf"),
+    ({"drive_limit": nan}, "drive_limit must be a number that is not below 0 (N m, or N of a slider; 0: none), "
+     "got nan"),
+    ({"drive_limit": -1.0}, "drive_limit must be a number that is not below 0 (N m, or N of a slider; 0: none), "
+     "got -1"),
     ({"break_force": nan}, "break_force must be a number that is not below 0 (N; 0: never), got nan"),
     ({"break_torque": -2.0}, "break_torque must be a number that is not below 0 (N m; 0: never), got -2"),
     ({"linear": nan}, "linear must be finite, 0 of a joint that is new (N s), got (nan, nan, nan)"),
     ({"angular": inf}, "angular must be finite, 0 of a joint that is new (N m s), got (inf, inf, inf)"),
-    ({"motor": nan}, "motor must be finite, 0 of a joint that is new (N s or N m s), got nan"),
-    ({"low": inf}, "low must be finite, 0 of a joint that is new (N s or N m s), got inf"),
-    ({"high": nan}, "high must be finite, 0 of a joint that is new (N s or N m s), got nan"),
-    ({"kind": 3}, "drive and limited need the axis of a HINGE or SLIDER; got drive 1, limited 0, kind 3"),
-    ({"kind": 0, "drive": 0, "limited": 1}, "drive and limited need the axis of a HINGE or SLIDER; got drive 0, "
+    ({"along": nan}, "along must be finite, 0 of a joint that is new (N s or N m s), got nan"),
+    ({"kind": 0, "drive_damping": 0.0, "limited": 1}, "limited needs the axis of a HINGE or SLIDER, or a BALL; got "
      "limited 1, kind 0"),
+    *(({"kind": 3, "drive_damping": 0.0, name: 0.5}, "torque, damping, armature, friction and drives need the axis of "
+       "a HINGE or SLIDER; got ")
+      for name in ("torque", "damping", "armature", "friction", "drive_stiffness", "drive_damping")),
     (NEW | {"anchor_a": 2.0}, "anchor_a and anchor_b are more than 1.0 m (the option joint_gap) apart in the world "
      "when the joint is new; got (2, 2, 2) and (0, 0, 0.5), each in the frame of its body"),
 ]  # fmt: skip
@@ -61,13 +68,17 @@ SOUND: list[dict[str, Any]] = [
     {},
     {"limited": 1, "lower": -pi, "upper": pi},
     {"lower": 1.0, "upper": -1.0},  # without effect
-    {"greatest": inf, "break_force": inf, "break_torque": inf},
-    {"drive": 2, "hertz": 0.5, "target": -pi},
-    {"drive": 2, "hertz": 0.5, "greatest": 0.0},
+    {"drive_limit": inf, "break_force": inf, "break_torque": inf},
+    {"drive_stiffness": 0.5, "drive_target": -pi},
+    {"drive_stiffness": 1e9, "drive_damping": 1e9, "friction": 1e9, "damping": 1e9, "armature": 1e9},
+    {"drive_target": 7.0},  # without effect
+    {"torque": -5.0, "limited": 1, "lower": 0.25, "upper": 0.25},
+    {"kind": 3, "drive_damping": 0.0, "limited": 1, "cone": 0.0},
+    {"kind": 3, "drive_damping": 0.0, "limited": 1, "cone": pi},
     {"frame_a": 3.0, "frame_b": 3.0},  # is made a rotation
     {"anchor_a": 2.0},  # of a joint that works: it may be torn apart
     NEW | {"anchor_a": 0.3},
-    NEW | {"kind": int(JointKind.SLIDER), "drive": 0, "anchor_a": torch.tensor([2.0, 0.0, -0.6])},  # along its axis
+    NEW | {"kind": int(JointKind.SLIDER), "anchor_a": torch.tensor([2.0, 0.0, -0.6])},  # along its axis
 ]
 
 
@@ -89,7 +100,7 @@ def go(env: TorchVectorEnv) -> None:
 
 
 @pytest.mark.parametrize("executor", ["batch", pytest.param("megakernel", marks=pytest.mark.full)])
-@pytest.mark.parametrize("cases", [WRONG[:15], WRONG[15:]], ids=["15", "others"])  # a message has 16 faults
+@pytest.mark.parametrize("cases", [WRONG[:15], WRONG[15:30], WRONG[30:]], ids=["15", "30", "more"])  # a message has 16
 def test_settings_of_joints_that_make_no_sense_are_faults(cases: Cases, executor: str) -> None:
     env, untouched = hung(len(cases) + 1, executor), hung(len(cases) + 1, executor)
     go(env)
@@ -185,9 +196,8 @@ def test_a_lying_disc_spins_on_almost_as_under_even_pressure() -> None:
 
 
 @pytest.mark.full
-def test_a_motor_to_a_position_with_a_frequency_gets_there() -> None:
-    assert JointDrive.TO_POSITION == 2
+def test_a_drive_to_a_position_gets_there() -> None:
     rod = Body("rod", box(0.5, 0.05, 0.05), (0.5, 0, 0))
-    joint = Joint("hinge", None, "rod", (0, 0, 0), (0, 0, 1), motor=Motor(100.0, position=1.0))
+    joint = Joint("hinge", None, "rod", (0, 0, 0), (0, 0, 1), motor=to_position(1.0, 100.0))
     run = simulate(Scene("servo", (rod,), (joint,), gravity=NO_GRAVITY), 180)
     np.testing.assert_allclose(run.positions[-1, 0], (0.5 * cos(1), 0.5 * sin(1), 0), atol=0.005)

@@ -11,6 +11,7 @@
 // the other, before the trees.
 #pragma once
 
+#include "physics/islands.h"
 #include "physics/joint_axis.h"
 
 inline constexpr u32 rounds_of_all_modes = 4, most_rounds_of_modes = 20;
@@ -223,7 +224,7 @@ TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pa
     const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
     F wrong[6], given[6], change[6], impulse[6];
     find_wrong<press>(block, lane, pace, m, wrong);
-    const F side = load<F>(block.side + lane);
+    const F side = load<F>(block.side + lane) * load<F>(block.active + lane);
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) wrong[i] = -wrong[i] * load<F>(block.rows[i] + lane) * side;
     F push{};
@@ -382,39 +383,43 @@ TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
 template <bool press, class W, class Group>
 TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins = false) {
     if (w.axes_act == 0) return solve_trees_once<press>(w, group, pace);
-    const auto is_changed = [&](u32 i, f32 least) {
-        const u32 item = w.joint_item[i];
-        return item != not_solved && w.joint_blocks[item / block_items].changed[item % block_items] > least;
+    const auto block_of = [&](u32 i) -> JointBlock & { return w.joint_blocks[w.joint_item[i] / block_items]; };
+    const auto lane_of = [&](u32 i) { return w.joint_item[i] % block_items; };
+    const auto tree_of = [&](u32 i) {
+        const SolverJoint &joint = w.joints[i];
+        return island_of(w.tree_set, is_movable(w, joint.a) ? joint.a : joint.b);
     };
+    // Trees settle each by itself, so that none depends on others beside it.
     for (u32 round = 0; round < most_rounds_of_modes; ++round) {
-        if (round < rounds_of_all_modes) {
+        const bool all = round < rounds_of_all_modes;
+        if (all) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
                 choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, begins && round == 0);
             });
-        } else {  // they may go round in a circle: one joint after the other comes to an end (Murty 1974)
-            group.for_each(w.joint_count, [&](u32 i) {
-                const u32 item = w.joint_item[i];
-                if (item != not_solved) w.joint_blocks[item / block_items].changed[item % block_items] = 0.0f;
-            });
-            group.once([&] {
-                bool found = false;
-                for (u32 i = 0; i < w.joint_count && !found; ++i) {
-                    const u32 item = w.joint_item[i];
-                    if (item == not_solved) continue;
-                    JointBlock &block = w.joint_blocks[item / block_items];
-                    const u32 lane = item % block_items;
-                    const f32 mass = block.articulated[block.slides[lane] > 0.0f ? 0 : 9][lane];
-                    if (block.side[lane] == 0.0f) continue;  // not in a tree
-                    choose_mode<press, f32>(w, block, lane, pace, false, mass);
-                    found = is_changed(i, 0.5f);
-                }
-            });
         }
-        const auto changed = [&](f32 least) {
-            return group.any(w.joint_count, [&](u32 i) { return is_changed(i, least); });
-        };
-        if (round > 0 && !changed(0.5f)) return;
-        if (changed(1.5f)) prepare_trees(w, group);
+        group.once([&] {
+            u32 *const moves = w.tree_next;  // trees of which a joint has changed
+            w.factors_change = w.axes_change = 0;
+            for (u32 i = 0; i < w.body_count; ++i) moves[i] = 0;
+            for (u32 i = 0; i < w.joint_count; ++i) {
+                if (w.in_tree[i] == 0) continue;
+                JointBlock &block = block_of(i);
+                const u32 lane = lane_of(i), tree = tree_of(i);
+                if (!all) {  // they may go round in a circle: one joint after the other comes to an end (Murty 1974)
+                    if (moves[tree] != 0) continue;
+                    const f32 mass = block.articulated[block.slides[lane] > 0.0f ? 0 : 9][lane];
+                    choose_mode<press, f32>(w, block, lane, pace, false, mass);
+                }
+                if (block.changed[lane] > 0.5f) moves[tree] = w.axes_change = 1;
+                if (block.changed[lane] > 1.5f) w.factors_change = 1;
+            }
+            for (u32 i = 0; i < w.joint_count; ++i) {
+                if (w.in_tree[i] == 0) continue;
+                block_of(i).active[lane_of(i)] = round == 0 || moves[tree_of(i)] != 0 ? 1.0f : 0.0f;
+            }
+        });
+        if (round > 0 && w.axes_change == 0) return;
+        if (w.factors_change != 0) prepare_trees(w, group);
         solve_trees_once<press>(w, group, pace);
     }
 }

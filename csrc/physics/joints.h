@@ -37,6 +37,7 @@ struct JointBlock {
     f32 side[block_items], hangs[block_items];
     f32 soft[block_items];  // 1: gives way, or joints that contradict each other would never come to an end
     f32 hold[block_items], aim[block_items], slope[block_items], push[block_items];  // see AxisMode
+    f32 active[block_items];   // 1: its tree is solved, 0: it has been
     f32 changed[block_items];  // 2: its equations did, 1: only their right side
     f32 articulated[21][block_items], free_factor[15][block_items], free_pivot[6][block_items];
     f32 wanted[6][block_items], given[block_items];
@@ -63,6 +64,7 @@ TBS_FUNCTION void begin_mode(JointBlock &block, u32 lane) {
     block.hold[lane] = block.aim[lane] = block.push[lane] = 0.0f;
     block.slope[lane] = block.drag[lane] + block.drive_drag[lane];
     block.changed[lane] = 0.0f;
+    block.active[lane] = 1.0f;
 }
 
 // Writes a joint into its place.

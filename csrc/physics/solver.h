@@ -22,6 +22,7 @@ struct BodySpace {
     u32 body_count, contact_count, joint_count;
     u32 joints_share_bodies, root_count, tree_count;  // of joints, see joint_forest.h
     u32 beside_trees, axes_act;                       // 1: some are in rings; something acts on the axes of some
+    u32 axes_change, factors_change;                  // of trees, see joint_tree.h
     alignas(whole_vectors) Held<BodyBlock> body_blocks[body_blocks_held];
     alignas(whole_vectors) f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
     f32 rotation[ground + 1][8], gain[ground + 1][8], carried[ground + 1][8], before[ground + 1][8];

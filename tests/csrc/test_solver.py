@@ -463,7 +463,7 @@ def pile(library, worlds=(0,)):
             bodies.append(scene.add(kind, size, place, mass=random.uniform(1, 5), world=world, **values))
         anchors = {"anchor_a": (0.4, 0, 0), "anchor_b": (-0.4, 0, 0)}
         scene.join(bodies[0], bodies[1], BALL, **anchors)
-        scene.join(bodies[5], bodies[7], HINGE, drive=1, target=2, greatest=5, **anchors)
+        scene.join(bodies[5], bodies[7], HINGE, drive_damping=100, drive_rate=2, drive_limit=5, **anchors)
         scene.join(bodies[7], bodies[9], BALL, **anchors)  # a tree of three
         for a, b in ((2, 3), (3, 4), (4, 2)):  # a ring
             scene.join(bodies[a], bodies[b], BALL, **anchors)

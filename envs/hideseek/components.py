@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from torch_batchsim import Component, boolean, f32, i32, u8
+from torch_batchsim import Component, boolean, f32, i32, u8, vec3
 
 
 class Side(IntEnum):
@@ -25,6 +25,14 @@ class Team(Component):
 
 class TeamNumber(Component):
     number: i32  # 0 hiders, 1 seekers
+
+
+class Origin(Component):
+    position: vec3  # where a body was when the step's physics began
+
+
+class Travel(Component):
+    velocity: vec3  # how far a body has come in the step over its time, m/s
 
 
 class Thing(Component):  # a box or ramp

@@ -37,14 +37,17 @@ Observation, float32, in the agent's own frame unless it says otherwise, for A a
 |                       |           | ``lidar_range``, 1 for a miss                                              |
 
 Rows of things out of sight are 0 unless ``see_all``. With ``flat=True`` the observation is one array of all these, in
-this order; ``HideSeek.slices`` has their places. With ``critic=True`` ``infos`` has the rows of all things, seen or
-not, for a centralised critic (``Environment.critic``): ``all_agents``, ``all_boxes``, ``all_ramps``.
+this order; ``HideSeek.slices`` has their places. A velocity is how far the body has come in the last step over its
+time, m/s, so 0 for an agent that pushes against a wall. With ``critic=True`` ``infos`` has the rows of all things, seen
+or not, for a centralised critic (``Environment.critic``): ``all_agents``, ``all_boxes``, ``all_ramps``.
 
 Reward: after the preparation, in which all rewards are 0, each hider has 1 if no seeker sees a hider, else -1, seekers
 the opposite; less ``outside_penalty`` for an agent outside of the square (its centre at ``half_size`` or beyond).
 Preparation: in the first ``preparation_steps`` seekers do nothing.
 Speeds: only physics moves bodies; after each step an agent keeps exp(-``drag`` * time of a step) of its speed along
-the floor and of its turning, so that it does not glide. It falls as anything does.
+the floor and of its turning, so that it does not glide. Bodies keep at most ``upward_speed`` upwards, so that ramps
+throw nothing; they fall freely. An agent whose feet are at most ``climb_height`` below the top of walls, and that
+pushes against something which stops it, climbs at ``climb_speed``: so a ramp before a wall leads over it.
 End: truncated at ``max_episode_steps``.
 Levels: each episode has another one, a function of seed, world and episode: ``min_walls`` to ``max_walls`` walls that
 part a room in two, with one door each, and ``min_doors`` to ``max_doors`` more doors in any wall, in random order; then
@@ -90,7 +93,7 @@ from torch_batchsim.rays import Picture, Rays
 from torch_batchsim.types import FieldType
 
 from . import picture, plan
-from .components import FIGURES, Act, Side, Tally, Team, TeamNumber, Thing
+from .components import FIGURES, Act, Origin, Side, Tally, Team, TeamNumber, Thing, Travel
 from .level import check_levels, level_shapes
 from .presets import PRESETS
 from .training import SWEEP, TRAINING
@@ -154,6 +157,9 @@ class HideSeek(Environment):
         force=Option(96.0, help="newtons per step of the choice"),
         torque=Option(32.0, help="newton metres per step of the choice"),
         drag=Option(60.0, minimum=0.0, help="of agents, 1/s"),
+        upward_speed=Option(0.0, minimum=0.0, help="the most that bodies keep from step to step, m/s"),
+        climb_height=Option(0.55, minimum=0.0, help="from an agent's feet to the top of a wall that it climbs, metres"),
+        climb_speed=Option(3.5, minimum=0.0, help="m/s"),
         reach=Option(2.5, above=0.0, help="of hands, metres"),
         min_walls=Option(1, minimum=0),
         min_doors=Option(4, minimum=0),
@@ -181,7 +187,8 @@ class HideSeek(Environment):
         Rays.gather, "look_around",
     )  # fmt: skip
     step = TaskGraph(
-        Rays.gather, "push", "use_hands", Physics.simulate, "slow_down",
+        Rays.gather, "push", "use_hands",
+        "mark_origin", Physics.simulate, "measure_travel", "slow_down", "hold_down",
         Rays.gather, "look_around", "pay", "keep_tally", "end_in_time",
     )  # fmt: skip
 
@@ -256,7 +263,7 @@ class HideSeek(Environment):
         movers = c.hiders + c.seekers + c.box_rows + c.ramp_rows
         friction = {"static_friction": c.wall_static, "dynamic_friction": c.wall_dynamic}  # of bodies without Material
         # Things packed into a corner, and agents that push them, have up to four pairs each.
-        room = {"contacts": 5 * movers, "kept_contacts": 3 * movers}
+        room = {"contacts": 5 * movers, "kept_contacts": 11 * movers // 4}
         return {"physics": {"hulls": {"ramp": ramp}, **room, **friction}, "rays": {"faces": 5 * c.ramp_rows}}
 
     @cached_property
@@ -319,7 +326,7 @@ class HideSeek(Environment):
         )
         lidar = [component("Lidar", distance=f32[c.beams])] if c.flat else []
         outputs = (*self._views.values(), *self._all_views.values(), *FIGURES.values(), TeamNumber)
-        body = (Physics.body, Material)
+        body = (Physics.body, Material, Origin, Travel)
         return [
             Archetype("Agent", *body, Force, Joint, Act, Team, sight, *lidar, *outputs, Reward, count=c.agents),
             Archetype("Box", *body, Thing, capacity=c.box_rows),
@@ -347,7 +354,7 @@ class HideSeek(Environment):
 
     @property
     def scratch(self) -> list[type[Component]]:
-        return [self._ground, Force]
+        return [self._ground, Force, Origin]
 
     # ---- levels that are given -------------------------------------------------------------------------------------
 

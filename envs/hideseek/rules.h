@@ -78,12 +78,37 @@ TBS_SYSTEM void use_hands(World &world, const rays::Scene &scene) {
     }
 }
 
-// Air and feet: an agent's speed along the floor and its turning fall by a given share a second.
-TBS_SYSTEM void slow_down(World &world, physics::Velocity &velocity, const Team &) {
+TBS_SYSTEM void mark_origin(World &, const physics::Pose &pose, Origin &origin) { origin.position = pose.position; }
+
+// A body's motion as others see it is how far it comes in a step. The solver leaves another velocity to what pushes or
+// is held, and the drag of agents takes most of theirs.
+TBS_SYSTEM void measure_travel(World &world, const physics::Pose &pose, const Origin &origin, Travel &travel) {
+    travel.velocity = (pose.position - origin.position) * divide(1.0f, world.parameters.physics.time);
+}
+
+// Whether an agent pulls itself up on a wall: its feet are just below the height of walls, and what it pushes against
+// has stopped it.
+TBS_FUNCTION bool is_climbing(World &world, const physics::Pose &pose, const physics::Force &force, const Travel &travel) {
+    constexpr f32 stopped = 1.0f;  // m/s
+    const f32 below = Constants::wall_height - (pose.position.z - Constants::agent), push = length(force.force);
+    return below > 0.0f && below < world.parameters.climb_height && push > 0.0f &&
+           dot(travel.velocity, force.force) < stopped * push;
+}
+
+// Air and feet: an agent's speed along the floor and its turning fall by a given share a second. It keeps no speed
+// upwards, which on a ramp comes from how fast it runs and would throw it over walls.
+TBS_SYSTEM void slow_down(World &world, const physics::Pose &pose, const physics::Force &force, const Travel &travel,
+                          physics::Velocity &velocity, const Team &) {
     const f32 keep = exp(-world.parameters.drag * world.parameters.physics.time);
-    velocity.linear.x *= keep;
-    velocity.linear.y *= keep;
+    const f32 rise = is_climbing(world, pose, force, travel) ? world.parameters.climb_speed
+                                                             : min(velocity.linear.z, world.parameters.upward_speed);
+    velocity.linear = {keep * velocity.linear.x, keep * velocity.linear.y, rise};
     velocity.angular.z *= keep;
+}
+
+// Agents that run against boxes and ramps do not throw them either.
+TBS_SYSTEM void hold_down(World &world, physics::Velocity &velocity, const Thing &) {
+    velocity.linear.z = min(velocity.linear.z, world.parameters.upward_speed);
 }
 
 TBS_FUNCTION bool is_outside(const physics::Pose &pose) {

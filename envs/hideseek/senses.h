@@ -61,9 +61,9 @@ TBS_FUNCTION void put_yaw(f32 *to, quat rotation) {
 }
 
 // Position, velocity and yaw, relative to an eye: eight numbers.
-TBS_FUNCTION void put_body(f32 *to, const Eye &eye, const physics::Pose &pose, const physics::Velocity &velocity) {
+TBS_FUNCTION void put_body(f32 *to, const Eye &eye, const physics::Pose &pose, const Travel &travel) {
     put(to, eye.place(pose.position));
-    put(to + 3, eye.speed(velocity.linear));
+    put(to + 3, eye.speed(travel.velocity));
     put_yaw(to + 6, eye.back * pose.rotation);
 }
 // Whether it is locked, by the own team, held.
@@ -80,12 +80,12 @@ TBS_FUNCTION void clear(f32 *to) {
 
 inline constexpr u32 self_width = 12, agent_width = 10, box_width = 14, ramp_width = 11;
 
-TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose, const physics::Velocity &velocity,
+TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose, const Travel &travel,
                                 const Team &team, const physics::Joint &grip) {
     const f32 total = f32(world.parameters.max_episode_steps), first = f32(world.parameters.preparation_steps);
     const f32 step = f32(world.step());
     put(to, pose.position * divide(1.0f, Constants::half_size));
-    put(to + 3, rotate(velocity.linear, conjugate(pose.rotation)));
+    put(to + 3, rotate(travel.velocity, conjugate(pose.rotation)));
     put_yaw(to + 6, pose.rotation);
     to[8] = f32(team.side == SEEKERS);
     to[9] = f32(is_holding(grip));
@@ -96,17 +96,17 @@ TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose
 // A row of another agent, a box, a ramp.
 TBS_FUNCTION void describe_agent(World &world, f32 *to, const Eye &eye, u32 i) {
     const physics::Joint &grip = world.rows<Agent, const physics::Joint>()[i];
-    put_body(to, eye, world.rows<Agent, const physics::Pose>()[i], world.rows<Agent, const physics::Velocity>()[i]);
+    put_body(to, eye, world.rows<Agent, const physics::Pose>()[i], world.rows<Agent, const Travel>()[i]);
     to[8] = f32(world.rows<Agent, const Team>()[i].side == SEEKERS);
     to[9] = f32(is_holding(grip));
 }
 TBS_FUNCTION void describe_box(World &world, f32 *to, const Eye &eye, const Team &team, u32 i) {
-    put_body(to, eye, world.rows<Box, const physics::Pose>()[i], world.rows<Box, const physics::Velocity>()[i]);
+    put_body(to, eye, world.rows<Box, const physics::Pose>()[i], world.rows<Box, const Travel>()[i]);
     put(to + 8, 2.0f * world.rows<Box, const physics::Shape>()[i].size);
     put_state(to + 11, world.rows<Box, const Thing>()[i], team);
 }
 TBS_FUNCTION void describe_ramp(World &world, f32 *to, const Eye &eye, const Team &team, u32 i) {
-    put_body(to, eye, world.rows<Ramp, const physics::Pose>()[i], world.rows<Ramp, const physics::Velocity>()[i]);
+    put_body(to, eye, world.rows<Ramp, const physics::Pose>()[i], world.rows<Ramp, const Travel>()[i]);
     put_state(to + 8, world.rows<Ramp, const Thing>()[i], team);
 }
 

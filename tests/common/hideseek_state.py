@@ -14,6 +14,8 @@ from torch_batchsim import Simulator
 
 Array = np.ndarray
 MOST_FACES = 6
+STEP = 1 / 30  # seconds
+_FIELDS = {"Agent": "agents", "Box": "boxes", "Ramp": "ramps"}
 
 
 @dataclass
@@ -23,7 +25,7 @@ class Bodies:
     there: Array
     position: Array
     rotation: Array  # w, x, y, z
-    velocity: Array = field(default_factory=lambda: np.zeros(0))
+    velocity: Array = field(default_factory=lambda: np.zeros(0))  # m/s
     size: Array = field(default_factory=lambda: np.zeros(0))  # half extents of boxes
     motion: Array = field(default_factory=lambda: np.zeros(0))
 
@@ -62,8 +64,8 @@ class State:
         return Bodies(**{name: np.concatenate([getattr(boxes, name), getattr(ramps, name)], 1) for name in names})
 
 
-def read(sim: Simulator) -> State:
-    """What is there now, copied."""
+def read(sim: Simulator, before: State | None = None) -> State:
+    """What is there now, copied; velocities are how far bodies have come since ``before``, a step ago, or 0."""
     agents = sim.tensor("Agent.physics.Pose.position").shape[1]
 
     def bodies(table: str, rows: int | None) -> Bodies:  # None: those of which every world has the same number
@@ -78,7 +80,7 @@ def read(sim: Simulator) -> State:
         size, _ = column("physics.Shape.size")
         made = Bodies(there, position, column("physics.Pose.rotation")[0], size=size)
         if table != "Wall":
-            made.velocity = column("physics.Velocity.linear")[0]
+            made.velocity = (position - getattr(before, _FIELDS[table]).position) / STEP if before else 0 * position
             made.motion = column("physics.Motion.kind")[0].astype(int)
         return made
 

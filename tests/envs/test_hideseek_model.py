@@ -58,7 +58,7 @@ class Beside:
     def step(self, actions: Array) -> None:
         env, before = self.env, self.state
         observations, rewards, ended, truncated, infos = env.step(torch.from_numpy(actions.reshape(-1, 5)))
-        self.state = after = read(env.sim)
+        self.state = after = read(env.sim, before)
         assert (after.step == before.step + 1).all()
         self._check_actions(before, after, actions)
         views = {name: self._by_world(values) for name, values in observations.items()}

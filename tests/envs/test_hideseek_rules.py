@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, MultiDiscrete
+from gymnasium.vector import AutoresetMode
 from hideseek_scene import (
     AHEAD,
+    BACK,
     BY_HIDERS,
     BY_NOBODY,
     BY_SEEKERS,
@@ -26,6 +28,9 @@ from hideseek_scene import (
     SEEKER,
     Scene,
 )
+from torch_batchsim.envs.hideseek import HideSeek
+
+from torch_batchsim import TorchVectorEnv
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
@@ -75,27 +80,84 @@ def test_a_force_is_along_the_agents_own_axes() -> None:
     assert turned[0] > 0.05 and turned[1] == pytest.approx(-turned[0], abs=1e-4)
 
 
+FORESIGHT = pytest.mark.parametrize("foresight", [False, pytest.param(True, marks=pytest.mark.full)])
+DIAGONAL = (10, 10, 5, 0, 0)  # of an agent that is turned by an eighth: a force of 679 N
+ON_A_WALL = 3.7  # metres: an agent that stands on a wall has its centre at 3.5
+
+
+def climbed(scene: Scene, act: tuple[int, ...] = FORWARD) -> float:
+    """The greatest height of a seeker that does the same for 60 steps."""
+    heights = []
+    for _ in range(60):
+        heights.append(scene.step({SEEKER: act}).place("Agent", SEEKER)[2])
+    return max(heights)
+
+
+@FORESIGHT
 @pytest.mark.parametrize("onto", ["wall", "box"])
-def test_a_ramp_leads_up(onto: str) -> None:
+def test_a_ramp_leads_up(onto: str, foresight: bool) -> None:
     """A locked ramp before what is to be climbed: the seeker walks up and stands on it."""
     there = {"walls": [(0.0, 6.0, 2.0, 0.2)]} if onto == "wall" else {"boxes": [(0.0, 6.8, 0.0, False)]}
-    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, ramps=[(0.0, 4.25, 0.0)], **there)
-    for table in ("Ramp", "Box") if onto == "box" else ("Ramp",):
-        scene.lock(table, 0, BY_SEEKERS)
-    highest = 0.0
-    for _ in range(60):
-        scene.step({SEEKER: FORWARD})
-        highest = max(highest, scene.place("Agent", SEEKER)[2])
-    assert highest > (3.4 if onto == "wall" else 2.9)
-    assert scene.place("Agent", SEEKER)[1] > 7  # over it
-    assert scene.figure("ramps_used") > 3
+    for start in (0.0, -0.13, -0.27):  # it comes to the top at other times in a step
+        scene = Scene({SEEKER: (0.0, start, 0.0)}, ramps=[(0.0, 4.25, 0.0)], foresight=foresight, **there)
+        for table in ("Ramp", "Box") if onto == "box" else ("Ramp",):
+            scene.lock(table, 0, BY_SEEKERS)
+        assert (3.4 if onto == "wall" else 2.9) < climbed(scene) < ON_A_WALL
+        assert scene.place("Agent", SEEKER)[1] > 7  # over it
+        assert scene.figure("ramps_used") > 3
     # Without the ramp it is stopped.
-    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, **there)
+    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, foresight=foresight, **there)
     for table in ("Box",) if onto == "box" else ():
         scene.lock(table, 0, BY_SEEKERS)
-    scene.step({SEEKER: FORWARD}, 60)
+    assert climbed(scene) < 1.1
     assert scene.place("Agent", SEEKER)[1] < 5
     assert scene.figure("ramps_used") == 0
+
+
+@FORESIGHT
+@pytest.mark.parametrize("act", [FORWARD, DIAGONAL])
+def test_a_ramp_throws_nobody_over_a_wall_that_is_far_behind_it(act: tuple[int, ...], foresight: bool) -> None:
+    for start in (0.0, -0.13, -0.27):
+        agents = {SEEKER: (0.0, start, pi / 4 if act == DIAGONAL else 0.0)}
+        scene = Scene(agents, ramps=[(0.0, 4.25, 0.0)], walls=[(0.0, 12.0, 3.0, 0.2)], foresight=foresight)
+        scene.lock("Ramp", 0, BY_SEEKERS)
+        assert 2.8 < climbed(scene, act) < 3.3
+        assert 10 < scene.place("Agent", SEEKER)[1] < 11  # before the wall
+
+
+def test_only_what_a_wall_stops_climbs() -> None:
+    """In the air, with feet half a metre below the top of walls."""
+    wall = (0.0, 1.3, 3.0, 0.2)
+    for act, there, climbs in ((FORWARD, True, True), (BACK, True, False), (FORWARD, False, False)):
+        for height, near in ((3.1, True), (2.8, False)):
+            scene = Scene({SEEKER: MIDDLE}, walls=[wall] if there else [])
+            scene.put("Agent", SEEKER, 0.0, 0.09, height)
+            assert (climbed(scene, act) > 3.4) == (climbs and near)
+
+
+@pytest.mark.parametrize(
+    ("worlds", "foresight"),
+    [(16, False), *(pytest.param(128, ahead, marks=pytest.mark.full) for ahead in (False, True))],
+)
+def test_nothing_flies(worlds: int, foresight: bool) -> None:
+    """Agents that do the same for 20 steps on average, so that they come up ramps, and push things on each other."""
+    environment = HideSeek(critic=True, physics={"foresight": foresight}, preparation_steps=0)
+    env = TorchVectorEnv(environment, num_worlds=worlds, num_threads=1, autoreset_mode=AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    generator = torch.Generator().manual_seed(7)
+    acts = torch.full((env.num_agents * worlds, 5), 5)
+    highest = dict.fromkeys(("Agent", "Box", "Ramp"), 0.0)
+    for step in range(240):
+        new = torch.rand(len(acts), generator=generator) < (0.05 if step else 1.0)
+        acts[new, :3] = torch.randint(0, 11, (int(new.sum()), 3), generator=generator)
+        acts[:, 3:] = torch.rand(len(acts), 2, generator=generator) < 0.03
+        env.step(acts)
+        for table in highest:
+            name = f"{table}.physics.Pose.position"
+            places = env.sim.tensor(name) if table == "Agent" else env.sim.ragged(name).values
+            highest[table] = max(highest[table], float(places[..., 2].max()))
+    assert 1.5 < highest["Agent"] < ON_A_WALL
+    assert highest["Box"] < 3 and highest["Ramp"] < 2
 
 
 def test_heaps_have_room_for_all_their_contacts() -> None:

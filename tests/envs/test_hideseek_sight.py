@@ -7,8 +7,10 @@ from math import cos, pi, radians, sin
 import numpy as np
 import pytest
 from hideseek_scene import (
+    AHEAD,
     BY_HIDERS,
     BY_SEEKERS,
+    FORWARD,
     HIDER,
     MIDDLE,
     OTHER_SEEKER,
@@ -61,8 +63,24 @@ def test_rows_say_where_how_fast_how_turned_how_large_and_whose() -> None:
     own = scene.views["self"][HIDER]
     assert own.tolist() == close([2 / 18, 1 / 18, 1 / 18, 0, 0, 0, 1, 0, 0, 0, 0.9, 0], abs=2e-2)
     scene.step({SEEKER: (10, 5, 5, 0, 0)})  # to its right, which is the hider's back
-    assert scene.views["agents"][HIDER, 2, 3:6].tolist() == close([0, -2.2, 0], abs=0.3)
-    assert scene.views["self"][SEEKER, 3:6].tolist() == close([2.2, 0, 0], abs=0.3)
+    assert scene.views["agents"][HIDER, 2, 3:6].tolist() == close([0, -10, 0], abs=0.3)
+    assert scene.views["self"][SEEKER, 3:6].tolist() == close([10, 0, 0], abs=0.3)
+
+
+def test_velocity_is_how_far_a_body_comes_in_a_step() -> None:
+    """Also where the solver has another one: an agent with a box before it goes as that, one before a wall has none."""
+    scene = Scene({HIDER: MIDDLE, SEEKER: (9.0, 0.0, 0.0)}, boxes=[AHEAD], walls=[(9.0, 1.5, 3.0, 0.2)])
+    assert (scene.views["self"][:, 3:6] == 0).all()
+    for _ in range(20):
+        before = scene.place("Agent"), scene.place("Box")
+        scene.step({HIDER: FORWARD, SEEKER: FORWARD})
+        for there, (name, table) in zip(before, (("self", "Agent"), ("boxes", "Box")), strict=True):
+            speed = np.linalg.norm(scene.views[name][HIDER].reshape(-1)[3:6])  # of the first box, in the agent's frame
+            assert speed == pytest.approx(30 * np.linalg.norm(scene.place(table) - there), abs=1e-3)
+    assert scene.views["self"][HIDER, 4] > 5
+    assert scene.views["self"][SEEKER, 3:6].tolist() == pytest.approx([0, 0, 0], abs=0.1)
+    scene = Scene({HIDER: MIDDLE})
+    assert (scene.views["self"][:, 3:6] == 0).all()  # of a new episode
 
 
 # ---- lidar -----------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ seeker can walk to, past walls and locked things; gaps less than half a metre wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import cos, radians
 from typing import Any
@@ -89,7 +89,7 @@ from torch_batchsim import (
     u32,
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
-from torch_batchsim.rays import Picture, Rays
+from torch_batchsim.rays import Rays
 from torch_batchsim.types import FieldType
 
 from . import picture, plan
@@ -370,7 +370,7 @@ class HideSeek(Environment):
     # ---- pictures --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _aside(self) -> Picture:
+    def _aside(self) -> Callable[[Mapping[str, np.ndarray], Any], np.ndarray]:
         return picture.from_aside(self.constants.half_size)
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -379,7 +379,7 @@ class HideSeek(Environment):
         left = float(world["Agent.OwnView.values" if not self.constants.flat else "Agent.View.own"][0][10])
         steps = round(p.max_episode_steps * (1 - left)), p.preparation_steps, p.max_episode_steps
         if self.camera == "aside":
-            return picture.with_time(self._aside(world), steps)
+            return picture.with_time(self._aside(world, self.constants), steps)
         return picture.from_above(world, self.constants, steps)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:

@@ -1,19 +1,21 @@
 """Pictures of hide and seek: a plan from above, and the view of a camera aside.
 
-From above hiders are blue, seekers red, each with its cone of sight and a line to each agent of the other team that it
-sees. Boxes are brown, ramps are ochre with stripes towards the high side; locked things have a frame of their team's
-colour, held ones a white dot and a line to the holder. Agents that have fallen out of the square are drawn at its edge.
-A bar below shows the time, the preparation in grey.
+From above hiders are blue, seekers red, each with its cone of sight, which ends at the first body, and a line to each
+agent of the other team that it sees. Boxes are brown, ramps are ochre with stripes towards the high side; locked things
+have a frame of their team's colour, held ones a white dot and a line to the holder. Agents that have fallen out of the
+square are drawn at its edge. A bar below shows the time, the preparation in grey. From aside agents have a white brow;
+locked things are darker, with a block of their team's colour on top.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point
+from torch_batchsim.draw import Canvas, Colour, Point, mixed
+from torch_batchsim.physics.shapes import ShapeKind
 from torch_batchsim.rays import Picture
 
 SIZE, BAR, MARGIN = 480, 10, 1.2  # pixels, pixels, metres around the square
@@ -23,6 +25,8 @@ TEAMS: dict[int, Colour] = {1: (52, 104, 204), 2: (206, 58, 50)}  # by Side
 PREPARING, PLAYING, WHITE, DARK = (150, 150, 158), (74, 150, 92), (255, 255, 255), (40, 40, 46)
 CONE_SHARE = 0.16  # of a cone's colour in the floor's
 CONE_LENGTH = 9.0  # metres
+BEAMS = 720  # directions in which cones are cut
+LOCK = 0.4  # metres, half the side of a lock's block
 
 
 def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
@@ -72,13 +76,37 @@ def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int
     return canvas.pixels
 
 
-def from_aside(half: float) -> Picture:
-    """A camera that looks down into a square of this half size."""
-    return Picture(
+def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], np.ndarray]:
+    """A camera that looks down into a square of this half size: a function of a world and the constants."""
+    see = Picture(
         eye=(0.0, -1.75 * half, 1.85 * half), target=(0.0, -0.13 * half, 0.0), width=640, height=390, field_of_view=0.8,
         tile=half / 6, colours={"Agent": _agent_colours, "Box": _thing_colours("Box", BOX), "Wall": number_of(WALL),
-                                "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR)},
+                                "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
+                                "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
+    return lambda world, constants: see({**world, **_marks(world, constants)})
+
+
+def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:
+    """Bodies of the picture: a white brow of each agent, and a block of a team's colour on each thing it has locked."""
+    size, rows = constants.agent, []
+    poses = world["Agent.physics.Pose.position"], world["Agent.physics.Pose.rotation"]
+    for place, rotation in zip(*poses, strict=True):
+        at = place + turned(rotation, (0.0, 0.82 * size, 0.75 * size))
+        rows.append((at, rotation, (0.8 * size, 0.25 * size, 0.3 * size), number_of(WHITE)))
+    for table in ("Box", "Ramp"):
+        columns = ("physics.Pose.position", "physics.Pose.rotation", "physics.Shape.size", "Thing.locked")
+        for place, rotation, half, side in zip(*(world[f"{table}.{name}"] for name in columns), strict=True):
+            if int(side) in TEAMS:
+                top = constants.ramp_height / 3 if table == "Ramp" else float(half[2])  # over the centre of mass
+                at = place + turned(rotation, (0.0, 0.0, top + LOCK / 2))
+                rows.append((at, rotation, (LOCK, LOCK, LOCK), number_of(TEAMS[int(side)])))
+    position, rotation, half, colour = (np.array(column) for column in zip(*rows, strict=True))
+    return {
+        "Mark.physics.Pose.position": position, "Mark.physics.Pose.rotation": rotation, "Mark.physics.Shape.size": half,
+        "Mark.physics.Shape.kind": np.full(len(rows), ShapeKind.BOX), "Mark.physics.Shape.hull": 0 * colour,
+        "Mark.colour": colour,
+    }  # fmt: skip
 
 
 def with_time(pixels: np.ndarray, steps: tuple[int, int, int]) -> np.ndarray:
@@ -100,12 +128,11 @@ def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _thing_colours(kind: str, own: Colour) -> Any:
-    """Their own colour, mixed with that of the team that locked them."""
+    """Their own colour, darker where they are locked."""
+    locked = number_of(mixed(own, DARK, 0.35))
 
     def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
-        teams = [TEAMS.get(int(side), own) for side in world[f"{kind}.Thing.locked"]]
-        mixed = [tuple((2 * t + o) // 3 for t, o in zip(team, own, strict=True)) for team in teams]
-        return np.array([number_of(colour) for colour in mixed], np.int64)
+        return np.where(np.isin(world[f"{kind}.Thing.locked"], [*TEAMS]), locked, number_of(own))
 
     return colours
 
@@ -145,17 +172,52 @@ def _ramp(canvas: Canvas, constants: Any, pose: Any, corners: Any) -> list[Point
 
 
 def _cones(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at: Any, scale: float) -> None:
+    """What lies in each agent's cone before the first body that a level ray from its eye meets."""
     y, x = np.mgrid[: canvas.pixels.shape[0], : canvas.pixels.shape[1]]
     columns = ("physics.Pose.position", "physics.Pose.rotation", "Team.side")
-    for position, rotation, side in zip(*(world[f"Agent.{name}"] for name in columns), strict=True):
+    solids, beams = solids_of(world, constants), 2 * np.pi * np.arange(BEAMS) / BEAMS
+    for i, (position, rotation, side) in enumerate(zip(*(world[f"Agent.{name}"] for name in columns), strict=True)):
         if not np.isfinite([*position, *rotation]).all():
             continue
         centre, forward = at(position), turned(rotation, (0, 1, 0))
         dx, dy = (x - centre[0]) / scale, (centre[1] - y) / scale
         distance = np.hypot(dx, dy) + 1e-6
         inside = (dx * forward[0] + dy * forward[1] >= constants.cone * distance) & (distance < CONE_LENGTH)
+        nearest = np.rint(np.arctan2(dy[inside], dx[inside]) / (2 * np.pi) * BEAMS).astype(int) % BEAMS
+        inside[inside] = distance[inside] < clear_ways(solids, position, beams, i)[nearest]
         fade = CONE_SHARE * (1 - distance[inside] / CONE_LENGTH)[:, None]
         canvas.pixels[inside] = (1 - fade) * canvas.pixels[inside] + fade * np.array(TEAMS[int(side)])
+
+
+def solids_of(world: Mapping[str, np.ndarray], constants: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Agents, then all other bodies, each as the points p with normal . p <= offset for all its faces: normals
+    ``[bodies, 6, 3]`` and offsets ``[bodies, 6]``."""
+    box = np.concatenate([np.eye(3), -np.eye(3)])
+    width, length, height = constants.ramp_width, constants.ramp_length, constants.ramp_height
+    slope = np.array((0.0, -height, length)) / np.hypot(height, length)
+    wedge = np.array([box[0], box[3], box[1], box[5], slope, slope])  # about its centroid, a third from high and low
+    offsets = [width / 2, width / 2, length / 3, height / 3, *2 * [slope @ (0.0, length / 3, height * 2 / 3)]]
+    found = []
+    for table in ("Agent", "Wall", "Box", "Ramp"):
+        names = ("physics.Pose.position", "physics.Pose.rotation", "physics.Shape.size")
+        for position, rotation, size in zip(*(world[f"{table}.{name}"] for name in names), strict=True):
+            axes = np.array([turned(rotation, axis) for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1))])
+            normals = (wedge if table == "Ramp" else box) @ axes
+            found.append((normals, (offsets if table == "Ramp" else np.tile(size, 2)) + normals @ position))
+    return np.array([normals for normals, _ in found]), np.array([offset for _, offset in found])
+
+
+def clear_ways(solids: tuple[np.ndarray, np.ndarray], eye: np.ndarray, angle: np.ndarray, own: int) -> np.ndarray:
+    """How far level rays at angles from x come from an eye to the first body but its own (Cyrus and Beck 1978: a ray is
+    in a convex body from the last face that it enters by to the first that it leaves by)."""
+    speed = solids[0] @ np.array([np.cos(angle), np.sin(angle), 0 * angle])  # [bodies, 6, beams]
+    height = (solids[0] @ np.asarray(eye, float) - solids[1])[..., None]
+    level = np.abs(speed) < 1e-9
+    meets = -height / np.where(level, 1.0, speed)
+    enters = np.where(level, np.where(height > 0, np.inf, -np.inf), np.where(speed < 0, meets, -np.inf)).max(1)
+    leaves = np.where(level | (speed < 0), np.inf, meets).min(1)
+    enters = np.where(np.maximum(enters, 0.0) <= leaves, np.maximum(enters, 0.0), np.inf)
+    return np.delete(enters, own, 0).min(0, initial=np.inf)
 
 
 def _agents(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at: Any, corners: Any) -> None:

@@ -95,10 +95,10 @@ TBS_FUNCTION void describe_self(World &world, f32 *to, const physics::Pose &pose
 
 // A row of another agent, a box, a ramp.
 TBS_FUNCTION void describe_agent(World &world, f32 *to, const Eye &eye, u32 i) {
-    const physics::Joint &grip = world.rows<Agent, const physics::Joint>()[i];
+    const Rows<const physics::Joint> grips = world.rows<Agent, const physics::Joint>();
     put_body(to, eye, world.rows<Agent, const physics::Pose>()[i], world.rows<Agent, const Travel>()[i]);
     to[8] = f32(world.rows<Agent, const Team>()[i].side == SEEKERS);
-    to[9] = f32(is_holding(grip));
+    to[9] = f32(is_holding(grips[i]));
 }
 TBS_FUNCTION void describe_box(World &world, f32 *to, const Eye &eye, const Team &team, u32 i) {
     put_body(to, eye, world.rows<Box, const physics::Pose>()[i], world.rows<Box, const Travel>()[i]);

@@ -19,7 +19,7 @@ _FULL = {
 }
 
 _ONE_AGAINST_ONE = {
-    "total_steps": 3_000_000,
+    "total_steps": 2_700_000,
     "num_envs": 1024,
     "num_steps": 32,
     "num_minibatches": 8,
@@ -28,6 +28,7 @@ _ONE_AGAINST_ONE = {
     "anneal_lr": False,
     "gamma": 0.97,
     "ent_coef": 0.003,
+    "norm_obs": True,  # velocities are up to 10 m/s, most other numbers at most 1
     "hidden_sizes": (64, 64),
     "activation": "relu",
     "threads": 1,

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, mixed
-from torch_batchsim.physics.shapes import ShapeKind
 from torch_batchsim.rays import Picture
 
 SIZE, BAR, MARGIN = 480, 10, 1.2  # pixels, pixels, metres around the square
@@ -102,9 +101,10 @@ def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndar
                 at = place + turned(rotation, (0.0, 0.0, top + LOCK / 2))
                 rows.append((at, rotation, (LOCK, LOCK, LOCK), number_of(TEAMS[int(side)])))
     position, rotation, half, colour = (np.array(column) for column in zip(*rows, strict=True))
+    boxes = np.full(len(rows), world["Agent.physics.Shape.kind"][0])  # as agents are
     return {
         "Mark.physics.Pose.position": position, "Mark.physics.Pose.rotation": rotation, "Mark.physics.Shape.size": half,
-        "Mark.physics.Shape.kind": np.full(len(rows), ShapeKind.BOX), "Mark.physics.Shape.hull": 0 * colour,
+        "Mark.physics.Shape.kind": boxes, "Mark.physics.Shape.hull": 0 * colour,
         "Mark.colour": colour,
     }  # fmt: skip
 

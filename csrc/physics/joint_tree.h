@@ -23,41 +23,83 @@ struct Articulated {
     F of[21];
     TBS_METHOD F &at(u32 i, u32 j) { return i >= j ? of[i * (i + 1) / 2 + j] : of[j * (j + 1) / 2 + i]; }
 };
+// The same for a place at `arm` from there: v = v' + arm x w' takes velocities of the place to those of the centre.
 template <class F>
-struct Twist {
-    F of[6];
-};
-template <class F>
-TBS_FUNCTION Twist<F> twist_of(Vec<F> linear, Vec<F> angular) {
-    return {{linear.x, linear.y, linear.z, angular.x, angular.y, angular.z}};
-}
-template <class F>
-TBS_FUNCTION F dot(const Twist<F> &a, const Twist<F> &b) {
-    F sum = a.of[0] * b.of[0];
+TBS_FUNCTION void move_by(Articulated<F> &m, Vec<F> arm) {
+    const auto number = [](const Vec<F> &v, u32 k) { return k == 0 ? v.x : k == 1 ? v.y : v.z; };
+    const auto lever = [&](u32 k) { return cross(Vec<F>{m.at(0, k), m.at(1, k), m.at(2, k)}, arm); };
+    const Vec<F> before[3] = {lever(3), lever(4), lever(5)}, of_force[3] = {lever(0), lever(1), lever(2)};
     TBS_UNROLL
-    for (u32 i = 1; i < 6; ++i) sum = madd(a.of[i], b.of[i], sum);
-    return sum;
+    for (u32 i = 0; i < 3; ++i) {
+        TBS_UNROLL
+        for (u32 k = 0; k < 3; ++k) m.at(k + 3, i) = m.at(k + 3, i) + number(of_force[i], k);
+    }
+    const Vec<F> after[3] = {lever(3), lever(4), lever(5)};
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) {
+        TBS_UNROLL
+        for (u32 k = 0; k <= i; ++k)
+            m.at(i + 3, k + 3) = m.at(i + 3, k + 3) + (number(before[i], k) + number(after[k], i));
+    }
+}
+// The same in a frame of these axes.
+template <class F>
+TBS_FUNCTION void turn_into(Articulated<F> &m, const Vec<F> (&axis)[3]) {
+    Articulated<F> before = m;
+    TBS_UNROLL
+    for (u32 part = 0; part < 3; ++part) {  // linear, both, angular
+        const u32 down = part == 0 ? 0 : 3, along = part == 2 ? 3 : 0;
+        TBS_UNROLL
+        for (u32 j = 0; j < 3; ++j) {
+            const auto row = [&](u32 i) {
+                return dot(Vec<F>{before.at(down + i, along), before.at(down + i, along + 1), before.at(down + i, along + 2)},
+                           axis[j]);
+            };
+            const Vec<F> effort{row(0), row(1), row(2)};
+            TBS_UNROLL
+            for (u32 i = part == 1 ? 0 : j; i < 3; ++i) m.at(down + i, along + j) = dot(axis[i], effort);
+        }
+    }
+}
+// Solves for row k where `free` is 1, with `slope` more on its diagonal (the sweep operator: Dempster 1969, "Elements of
+// Continuous Multivariate Analysis"). With all free rows swept, the matrix gives from the efforts on free rows and the
+// changes of held ones the efforts on held rows, and minus the changes of free ones. Returns the row's own number.
+template <class F>
+TBS_FUNCTION F sweep(Articulated<F> &m, u32 k, F free, F slope, F least) {
+    const F own = m.at(k, k), whole = own + slope, one = splat<F>(1.0f);
+    const auto is_free = below(F{}, free);
+    if (!holds_for_one(is_free)) return own;
+    const auto sound = below(least, whole * free);
+    const F inverse = pick(sound, one / pick(sound, whole, one), F{});
+    F line[6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) line[i] = m.at(i, k);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        if (i == k) continue;
+        const F share = line[i] * inverse;
+        TBS_UNROLL
+        for (u32 j = 0; j <= i; ++j) {
+            if (j != k) m.at(i, j) = nmadd(share, line[j], m.at(i, j));
+        }
+        m.at(i, k) = pick(is_free, share, line[i]);
+    }
+    m.at(k, k) = pick(is_free, -inverse, own);
+    return own;
 }
 
-// The six axes of a joint at its anchor, as velocities of a body's centre: a unit along or about an axis.
 template <class F>
-TBS_FUNCTION void motions_of(const JointBlock &block, u32 lane, Vec<F> arm, Twist<F> (&motion)[6]) {
+TBS_FUNCTION void load_axes(const JointBlock &block, u32 lane, Vec<F> (&axis)[3]) {
     TBS_UNROLL
-    for (u32 i = 0; i < 3; ++i) {
-        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
-        motion[i] = twist_of(axis, Vec<F>{});
-        motion[i + 3] = twist_of(cross(arm, axis), axis);
-    }
+    for (u32 i = 0; i < 3; ++i) axis[i] = load_vec<F>(block.axes + 3 * i, lane);
 }
-// The same as the velocity of the centre along or about them, at the anchor.
 template <class F>
-TBS_FUNCTION void measures_of(const JointBlock &block, u32 lane, Vec<F> arm, Twist<F> (&measure)[6]) {
-    TBS_UNROLL
-    for (u32 i = 0; i < 3; ++i) {
-        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
-        measure[i] = twist_of(axis, cross(arm, axis));
-        measure[i + 3] = twist_of(Vec<F>{}, axis);
-    }
+TBS_FUNCTION Vec<F> in_axes(const Vec<F> (&axis)[3], Vec<F> v) {
+    return {dot(axis[0], v), dot(axis[1], v), dot(axis[2], v)};
+}
+template <class F>
+TBS_FUNCTION Vec<F> out_of_axes(const Vec<F> (&axis)[3], F x, F y, F z) {
+    return add_scaled(add_scaled(scaled(axis[0], x), axis[1], y), axis[2], z);
 }
 
 template <class F>
@@ -84,35 +126,38 @@ TBS_FUNCTION F is_held(const JointBlock &block, u32 lane, u32 i) {
 // joint holds, `given` the impulses on them, push - block.slope * change that on a free axis. Returns all of the
 // change, and the impulse of the joint.
 template <class F>
-TBS_FUNCTION void answer(JointBlock &block, u32 lane, const F (&held)[6], F push, const F (&given)[6], F (&change)[6],
-                         F (&impulse)[6]) {
-    const auto inertia = [&](u32 i, u32 j) {
+TBS_FUNCTION void answer(const JointBlock &block, u32 lane, const F (&held)[6], F push, const F (&given)[6],
+                         F (&change)[6], F (&impulse)[6]) {
+    const auto element = [&](u32 i, u32 j) {
         return load<F>(block.articulated[i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i] + lane);
     };
-    F holds[6];
+    const F zero{}, one = splat<F>(1.0f);
+    F holds[6], known[6], found[6];
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) {
         holds[i] = is_held<F>(block, lane, i);
-        F sum = i % 3 == 0 ? madd(push, is_axis<F>(block, lane, i), given[i]) : given[i];
-        TBS_UNROLL
-        for (u32 j = 0; j < 6; ++j) sum = nmadd(inertia(i, j), held[j], sum);
-        change[i] = sum * (splat<F>(1.0f) - holds[i]);
+        known[i] = pick(below(zero, holds[i]), held[i], given[i]);
     }
-    solve_rows(block.free_factor, block.free_pivot, lane, change);
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) change[i] = change[i] + held[i];
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) {
-        F sum = -given[i];
+        found[i] = element(i, 0) * known[0];
         TBS_UNROLL
-        for (u32 j = 0; j < 6; ++j) sum = madd(inertia(i, j), change[j], sum);
-        if (i % 3 == 0) {  // the better conditioned of two ways to the same
-            const F slope = load<F>(block.slope + lane), on = is_axis<F>(block, lane, i) * (splat<F>(1.0f) - holds[i]);
-            const F free = pick(below(inertia(i, i), slope), sum, nmadd(slope, change[i], push)) * on;
-            impulse[i] = madd(sum, holds[i], free);
-        } else {
-            impulse[i] = sum * holds[i];
-        }
+        for (u32 j = 1; j < 6; ++j) found[i] = madd(element(i, j), known[j], found[i]);
+    }
+    // On the axis: apart, since a steep slope takes nearly all of its push away again.
+    F of_axis[2];
+    TBS_UNROLL
+    for (u32 k = 0; k < 2; ++k) {
+        const F on = is_axis<F>(block, lane, 3 * k) * (one - holds[3 * k]);
+        of_axis[k] = madd(load<F>(block.slope + lane), found[3 * k], push * load<F>(block.share + lane)) * on;
+        TBS_UNROLL
+        for (u32 i = 0; i < 6; ++i) found[i] = madd(element(i, 3 * k), push * on, found[i]);
+    }
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        const auto is_held_here = below(zero, holds[i]);
+        change[i] = pick(is_held_here, held[i], -found[i]);
+        impulse[i] = pick(is_held_here, found[i] - given[i], i % 3 == 0 ? of_axis[i / 3] : zero);
     }
 }
 
@@ -145,57 +190,53 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     own.at(5, 3) = own.at(5, 3) + turning.xz, own.at(5, 4) = own.at(5, 4) + turning.yz;
 
     // In the joint's axes.
-    Twist<F> motion[6];
-    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
-    Articulated<F> at_joint;
+    const F zero{}, one = splat<F>(1.0f), slope = load<F>(block.slope + lane);
+    Vec<F> axis[3];
+    load_axes(block, lane, axis);
+    move_by(own, arm_of<F>(block, lane, true));
+    turn_into(own, axis);
+    F holds[6], least[6], on_axis[2];
     TBS_UNROLL
-    for (u32 j = 0; j < 6; ++j) {
-        Twist<F> effort;
-        TBS_UNROLL
-        for (u32 i = 0; i < 6; ++i) {
-            effort.of[i] = own.at(i, 0) * motion[j].of[0];
-            TBS_UNROLL
-            for (u32 k = 1; k < 6; ++k) effort.of[i] = madd(own.at(i, k), motion[j].of[k], effort.of[i]);
-        }
-        TBS_UNROLL
-        for (u32 i = j; i < 6; ++i) {
-            at_joint.at(i, j) = dot(motion[i], effort);
-            store(block.articulated[i * (i + 1) / 2 + j] + lane, at_joint.at(i, j));
-        }
+    for (u32 i = 0; i < 6; ++i) {
+        holds[i] = is_held<F>(block, lane, i);
+        least[i] = splat<F>(1e-5f) * own.at(i, i);
     }
-    const F slope = load<F>(block.slope + lane);
-    const auto element = [&](u32 i, u32 j) {
-        return i == j && i % 3 == 0 ? madd(slope, is_axis<F>(block, lane, i), at_joint.at(i, j)) : at_joint.at(i, j);
-    };
-    factor_rows(block.free_factor, block.free_pivot, lane, element,
-                [&](u32 i) { return splat<F>(1.0f) - is_held<F>(block, lane, i); });
+    TBS_UNROLL
+    for (u32 k = 0; k < 2; ++k) on_axis[k] = is_axis<F>(block, lane, 3 * k);
+    store(block.axis_inertia + lane, madd(own.at(0, 0), on_axis[0], own.at(3, 3) * on_axis[1]));
+    F share = zero;
+    TBS_UNROLL
+    for (u32 n = 0; n < 6; ++n) {  // the axis last
+        const u32 i = n < 2 ? n + 1 : n < 4 ? n + 2 : 3 * (n - 4);
+        const F more = i % 3 == 0 ? slope * on_axis[i / 3] : zero, without = sweep(own, i, one - holds[i], more, least[i]);
+        if (i % 3 == 0) share = madd(without * inverse_or_zero(without + more), on_axis[i / 3], share);
+    }
+    store(block.share + lane, share);
+    TBS_UNROLL
+    for (u32 i = 0; i < 21; ++i) store(block.articulated[i] + lane, own.of[i]);
 
-    // The parent's part: rows that are held, and the axis.
+    // The parent's part: rows that are held, and the axis, which the slope joins to it.
     if constexpr (sizeof(F) == sizeof(f32)) {  // lanes of a GPU do not write what several may have
         if (block.hangs[lane] == 0.0f) return;
     }
-    Twist<F> measure[6];
-    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
+    F passes[6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) passes[i] = i % 3 == 0 ? pick(below(zero, holds[i]), one, slope * on_axis[i / 3]) : holds[i];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        TBS_UNROLL
+        for (u32 j = 0; j < i; ++j) own.at(i, j) = own.at(i, j) * (passes[i] * passes[j]);
+        own.at(i, i) = pick(below(zero, holds[i]), own.at(i, i), passes[i] * share);
+    }
+    const Vec<F> back[3] = {{axis[0].x, axis[1].x, axis[2].x},
+                            {axis[0].y, axis[1].y, axis[2].y},
+                            {axis[0].z, axis[1].z, axis[2].z}};
+    turn_into(own, back);
+    const Vec<F> arm = arm_of<F>(block, lane, false);
+    move_by(own, {-arm.x, -arm.y, -arm.z});
     load_tree(parent);
     TBS_UNROLL
-    for (u32 j = 0; j < 6; ++j) {
-        F held[6] = {}, change[6], impulse[6];
-        const F none[6] = {};
-        held[j] = is_held<F>(block, lane, j);
-        answer(block, lane, held, slope * is_axis<F>(block, lane, j), none, change, impulse);
-        Twist<F> effort{};
-        TBS_UNROLL
-        for (u32 i = 0; i < 6; ++i) {
-            TBS_UNROLL
-            for (u32 k = 0; k < 6; ++k) effort.of[k] = madd(impulse[i], measure[i].of[k], effort.of[k]);
-        }
-        TBS_UNROLL
-        for (u32 i = 0; i < 6; ++i) {
-            F *const line = row + i * (i + 1) / 2;
-            TBS_UNROLL
-            for (u32 k = 0; k <= i; ++k) line[k] = madd(effort.of[i], measure[j].of[k], line[k]);
-        }
-    }
+    for (u32 i = 0; i < 21; ++i) row[i] = row[i] + own.of[i];
     TBS_UNROLL
     for (u32 part = 0; part < 3; ++part) {
         F some[8];
@@ -207,14 +248,14 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
 
 // Impulses on the child, in the joint's axes.
 template <class F, class W>
-TBS_FUNCTION void given_to_child(const W &w, const JointBlock &block, u32 lane, F (&given)[6]) {
+TBS_FUNCTION void given_to_child(const W &w, const JointBlock &block, u32 lane, const Vec<F> (&axis)[3], F (&given)[6]) {
     F row[8];
     load_rows([&](u32 i) { return w.tree[block.child[lane + i]] + tree_row; }, row);
-    const Twist<F> effort = twist_of(Vec<F>{row[0], row[1], row[2]}, Vec<F>{row[4], row[5], row[6]});
-    Twist<F> motion[6];
-    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) given[i] = dot(motion[i], effort);
+    const Vec<F> push{row[0], row[1], row[2]}, torque{row[4], row[5], row[6]};
+    const Vec<F> linear = in_axes(axis, push);
+    const Vec<F> angular = in_axes(axis, add_cross(torque, push, arm_of<F>(block, lane, true)));
+    given[0] = linear.x, given[1] = linear.y, given[2] = linear.z;
+    given[3] = angular.x, given[4] = angular.y, given[5] = angular.z;
 }
 
 // From the leaves to the root: the change that a joint needs, and its parent's part of it.
@@ -222,6 +263,8 @@ template <bool press, class F, class W>
 TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pace) {
     const u32 *parent = block.parent + lane;
     const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
+    Vec<F> axis[3];
+    load_axes(block, lane, axis);
     F wrong[6], given[6], change[6], impulse[6];
     find_wrong<press>(block, lane, pace, m, wrong);
     const F side = load<F>(block.side + lane) * load<F>(block.active + lane);
@@ -229,7 +272,7 @@ TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pa
     for (u32 i = 0; i < 6; ++i) wrong[i] = -wrong[i] * load<F>(block.rows[i] + lane) * side;
     F push{};
     if (w.axes_act != 0) {
-        const F speed = axis_speed<press, F>(w, block, lane);
+        const F speed = load<F>(block.speed + lane);
         const F short_of = (load<F>(block.aim + lane) - speed) * load<F>(block.hold + lane) * side;
         wrong[0] = madd(short_of, load<F>(block.slides + lane), wrong[0]);
         wrong[3] = madd(short_of, load<F>(block.turns + lane), wrong[3]);
@@ -239,20 +282,18 @@ TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pa
     TBS_UNROLL
     for (u32 i = 0; i < 6; ++i) store(block.wanted[i] + lane, wrong[i]);
     store(block.given + lane, push);
-    given_to_child(w, block, lane, given);
+    given_to_child(w, block, lane, axis, given);
     answer(block, lane, wrong, push, given, change, impulse);
     if constexpr (sizeof(F) == sizeof(f32)) {
         if (block.hangs[lane] == 0.0f) return;
     }
-    Twist<F> measure[6];
-    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
     F row[8];
     load_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        TBS_UNROLL
-        for (u32 k = 0; k < 6; ++k) row[k + k / 3] = nmadd(impulse[i], measure[i].of[k], row[k + k / 3]);
-    }
+    const Vec<F> linear = out_of_axes(axis, impulse[0], impulse[1], impulse[2]);
+    const Vec<F> angular = out_of_axes(axis, impulse[3], impulse[4], impulse[5]);
+    const Vec<F> torque = add_cross(angular, arm_of<F>(block, lane, false), linear);
+    row[0] = row[0] - linear.x, row[1] = row[1] - linear.y, row[2] = row[2] - linear.z;
+    row[4] = row[4] - torque.x, row[5] = row[5] - torque.y, row[6] = row[6] - torque.z;
     store_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
 }
 
@@ -262,49 +303,41 @@ TBS_FUNCTION void pass_to_leaves(W &w, JointBlock &block, u32 lane) {
     const u32 *child = block.child + lane, *parent = block.parent + lane;
     F row[8], held[6], given[6], change[6], impulse[6];
     load_rows([&](u32 i) { return w.tree[parent[i]] + tree_row + 8; }, row);
-    const Twist<F> of_parent = twist_of(Vec<F>{row[0], row[1], row[2]}, Vec<F>{row[4], row[5], row[6]});
-    Twist<F> measure[6], motion[6];
-    measures_of(block, lane, arm_of<F>(block, lane, false), measure);
-    F push = load<F>(block.given + lane);
+    Vec<F> axis[3];
+    load_axes(block, lane, axis);
+    const Vec<F> turning{row[4], row[5], row[6]};
+    const Vec<F> going = add_cross(Vec<F>{row[0], row[1], row[2]}, turning, arm_of<F>(block, lane, false));
+    const Vec<F> linear = in_axes(axis, going), angular = in_axes(axis, turning);
+    const F of_parent[6] = {linear.x, linear.y, linear.z, angular.x, angular.y, angular.z};
+    const F slides = load<F>(block.slides + lane), turns = load<F>(block.turns + lane);
+    const F along_parent = madd(of_parent[0], slides, of_parent[3] * turns);
+    const F push = madd(along_parent, load<F>(block.slope + lane), load<F>(block.given + lane));
     TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        const F of_row = dot(measure[i], of_parent);
-        held[i] = madd(of_row, is_held<F>(block, lane, i), load<F>(block.wanted[i] + lane));
-        if (i % 3 == 0) push = madd(of_row * is_axis<F>(block, lane, i), load<F>(block.slope + lane), push);
-    }
-    given_to_child(w, block, lane, given);
+    for (u32 i = 0; i < 6; ++i) held[i] = of_parent[i] + load<F>(block.wanted[i] + lane);  // read where it is held
+    given_to_child(w, block, lane, axis, given);
     answer(block, lane, held, push, given, change, impulse);
-    motions_of(block, lane, arm_of<F>(block, lane, true), motion);
-    Twist<F> more{};
-    TBS_UNROLL
-    for (u32 i = 0; i < 6; ++i) {
-        TBS_UNROLL
-        for (u32 k = 0; k < 6; ++k) more.of[k] = madd(change[i], motion[i].of[k], more.of[k]);
-    }
     const F side = load<F>(block.side + lane), none{};
     f32(*const sum)[block_items] = press ? block.impulse : block.late;
-    Vec<F> total = load_vec<F>(sum, lane), torque = load_vec<F>(sum + 3, lane);
-    const F slides = load<F>(block.slides + lane), turns = load<F>(block.turns + lane);
     const F along = madd(impulse[0], slides, impulse[3] * turns);
+    const F faster = madd(change[0], slides, change[3] * turns) - along_parent;
     store(block.along + lane, madd(along, side, load<F>(block.along + lane)));
+    store(block.speed + lane, madd(faster, side, load<F>(block.speed + lane)));
     impulse[0] = nmadd(impulse[0], slides, impulse[0]);
     impulse[3] = nmadd(impulse[3], turns, impulse[3]);
-    TBS_UNROLL
-    for (u32 i = 0; i < 3; ++i) {
-        const Vec<F> axis = load_vec<F>(block.axes + 3 * i, lane);
-        total = add_scaled(total, axis, impulse[i] * side);
-        torque = add_scaled(torque, axis, impulse[i + 3] * side);
-    }
-    store_vec(sum, lane, total);
-    store_vec(sum + 3, lane, torque);
+    const Vec<F> total = scaled(out_of_axes(axis, impulse[0], impulse[1], impulse[2]), side);
+    const Vec<F> torque = scaled(out_of_axes(axis, impulse[3], impulse[4], impulse[5]), side);
+    store_vec(sum, lane, load_vec<F>(sum, lane) + total);
+    store_vec(sum + 3, lane, load_vec<F>(sum + 3, lane) + torque);
     if constexpr (sizeof(F) == sizeof(f32)) {
         if (block.side[lane] == 0.0f) return;
     }
+    const Vec<F> turned = out_of_axes(axis, change[3], change[4], change[5]);
+    const Vec<F> moved = add_cross(out_of_axes(axis, change[0], change[1], change[2]), arm_of<F>(block, lane, true), turned);
     load_rows([&](u32 i) { return w.velocity[child[i]]; }, row);
-    TBS_UNROLL
-    for (u32 k = 0; k < 6; ++k) row[k + k / 3] = row[k + k / 3] + more.of[k];
+    row[0] = row[0] + moved.x, row[1] = row[1] + moved.y, row[2] = row[2] + moved.z;
+    row[4] = row[4] + turned.x, row[5] = row[5] + turned.y, row[6] = row[6] + turned.z;
     store_rows([&](u32 i) { return w.velocity[child[i]]; }, row);
-    const F changed[8] = {more.of[0], more.of[1], more.of[2], none, more.of[3], more.of[4], more.of[5], none};
+    const F changed[8] = {moved.x, moved.y, moved.z, none, turned.x, turned.y, turned.z, none};
     store_rows([&](u32 i) { return w.tree[child[i]] + tree_row + 8; }, changed);
 }
 
@@ -343,12 +376,13 @@ TBS_FUNCTION void prepare_trees(W &w, Group &group) {
 // How the axes are taken, by the velocities as they are; at the begin of a substep, when joints do not hold, by those
 // before it.
 template <bool press, class F, class W>
-TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool begins,
+TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool first, bool begins,
                               F least_mass = F{}) {
     const F zero{}, one = splat<F>(1.0f), side = load<F>(block.side + lane);
     const auto in_tree = below(zero, side * side * (load<F>(block.turns + lane) + load<F>(block.slides + lane)));
     const F own = load<F>(block.axis_mass + lane), mass = greater(own, least_mass);
-    const F speed = begins ? load<F>(block.rate + lane) : axis_speed<press, F>(w, block, lane);
+    if (first) store(block.speed + lane, axis_speed<press, F>(w, block, lane));
+    const F speed = load<F>((begins ? block.rate : block.speed) + lane);
     AxisMode<F> mode;
     solve_law(law_of<press, F>(block, lane, pace), mass, nmadd(-mass, speed, -load<F>(block.along + lane)), mode);
     F changed{};
@@ -394,7 +428,8 @@ TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins 
         const bool all = round < rounds_of_all_modes;
         if (all) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-                choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, begins && round == 0);
+                choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, round == 0,
+                                                   begins && round == 0);
             });
         }
         group.once([&] {
@@ -407,8 +442,7 @@ TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins 
                 const u32 lane = lane_of(i), tree = tree_of(i);
                 if (!all) {  // they may go round in a circle: one joint after the other comes to an end (Murty 1974)
                     if (moves[tree] != 0) continue;
-                    const f32 mass = block.articulated[block.slides[lane] > 0.0f ? 0 : 9][lane];
-                    choose_mode<press, f32>(w, block, lane, pace, false, mass);
+                    choose_mode<press, f32>(w, block, lane, pace, false, false, block.axis_inertia[lane]);
                 }
                 if (block.changed[lane] > 0.5f) moves[tree] = w.axes_change = 1;
                 if (block.changed[lane] > 1.5f) w.factors_change = 1;

@@ -39,7 +39,8 @@ struct JointBlock {
     f32 hold[block_items], aim[block_items], slope[block_items], push[block_items];  // see AxisMode
     f32 active[block_items];   // 1: its tree is solved, 0: it has been
     f32 changed[block_items];  // 2: its equations did, 1: only their right side
-    f32 articulated[21][block_items], free_factor[15][block_items], free_pivot[6][block_items];
+    f32 articulated[21][block_items];  // swept, see joint_tree.h
+    f32 axis_inertia[block_items], share[block_items], speed[block_items];
     f32 wanted[6][block_items], given[block_items];
 };
 

@@ -79,6 +79,7 @@ TBS_FUNCTION void solve_joint(W &w, JointBlock &block, u32 lane, const Pace &pac
     }
     store_vec(impulse, lane, push);
     store_vec(impulse + 3, lane, torque);
+    store(block.active + lane, splat<F>(1.0f));
     store_velocities(w, a, b, m);
 }
 
@@ -101,29 +102,40 @@ TBS_FUNCTION void note_force(JointBlock &block, u32 lane) {
     store(block.torque_squared + lane, greater(load<F>(block.torque_squared + lane), dot(torque, torque)));
 }
 
+// Whether joints are solved one by one: all, or those of rings beside trees.
+template <class W>
+TBS_FUNCTION bool solves_one_by_one(const W &w) {
+    return w.joints_share_bodies == 0 || w.beside_trees != 0;
+}
+
 // Where bodies are when the step begins.
 template <class W, class Group>
 TBS_FUNCTION void begin_joints(W &w, Group &group) {
     for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-        find_frame<decltype(item)>(w, w.joint_blocks[block], lane);
+        find_frame<decltype(item)>(w, w.joint_blocks[block], lane, solves_one_by_one(w));
         note_rate<decltype(item)>(w, w.joint_blocks[block], lane);
     });
     if (w.joints_share_bodies != 0) prepare_trees(w, group);
 }
 
-// Before bodies move. Their motion depends on the solution, so it is done in rounds.
+// Before bodies move. Their motion depends on the solution, so it is done in rounds, until they agree.
 template <class W, class Group>
 TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
-    const bool shared = w.joints_share_bodies != 0, one_by_one = !shared || w.beside_trees != 0;
+    const bool shared = w.joints_share_bodies != 0, one_by_one = solves_one_by_one(w);
     for (u32 round = 0; round < (shared ? rounds_of_trees : rounds_of_joints); ++round) {
         for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-            look_ahead<decltype(item)>(w, w.joint_blocks[block], lane, pace);
+            look_ahead<decltype(item)>(w, w.joint_blocks[block], lane, pace, round == 0);
         });
         if (round == 0) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
                 give_again<decltype(item)>(w, w.joint_blocks[block], lane);
             });
             if (shared && one_by_one) solve_trees<true>(w, group, pace, true);
+        } else if (!one_by_one) {
+            group.once([&] {
+                w.axes_change = keep_active(w, [&](JointBlock &block, u32 lane, u32) { return block.strays[lane] != 0.0f; });
+            });
+            if (w.axes_change == 0) return;
         }
         if (one_by_one) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
@@ -137,18 +149,19 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
 // When they have moved.
 template <class W, class Group>
 TBS_FUNCTION void relax_joints(W &w, Group &group, const Pace &pace) {
+    const bool shared = w.joints_share_bodies != 0, one_by_one = solves_one_by_one(w);
     for_batches(group, w.joint_batches, [&](auto item, u32 index, u32 lane, bool) {
-        find_frame<decltype(item)>(w, w.joint_blocks[index], lane);
+        find_frame<decltype(item)>(w, w.joint_blocks[index], lane, one_by_one);
     });
-    if (w.joints_share_bodies != 0) {
+    if (shared) {
         prepare_trees(w, group);
         solve_trees<false>(w, group, pace);
     }
-    if (w.joints_share_bodies == 0 || w.beside_trees != 0) {
+    if (one_by_one) {
         for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
             solve_joint<false, decltype(item)>(w, w.joint_blocks[block], lane, pace);
         });
-        if (w.joints_share_bodies != 0) solve_trees<false>(w, group, pace);
+        if (shared) solve_trees<false>(w, group, pace);
     }
     for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
         note_force<decltype(item)>(w.joint_blocks[block], lane);

@@ -89,11 +89,6 @@ TBS_FUNCTION F sweep(Articulated<F> &m, u32 k, F free, F slope, F least) {
 }
 
 template <class F>
-TBS_FUNCTION void load_axes(const JointBlock &block, u32 lane, Vec<F> (&axis)[3]) {
-    TBS_UNROLL
-    for (u32 i = 0; i < 3; ++i) axis[i] = load_vec<F>(block.axes + 3 * i, lane);
-}
-template <class F>
 TBS_FUNCTION Vec<F> in_axes(const Vec<F> (&axis)[3], Vec<F> v) {
     return {dot(axis[0], v), dot(axis[1], v), dot(axis[2], v)};
 }
@@ -376,11 +371,10 @@ TBS_FUNCTION void prepare_trees(W &w, Group &group) {
 // How the axes are taken, by the velocities as they are; at the begin of a substep, when joints do not hold, by those
 // before it.
 template <bool press, class F, class W>
-TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool first, bool begins,
-                              F least_mass = F{}) {
+TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool first, bool begins) {
     const F zero{}, one = splat<F>(1.0f), side = load<F>(block.side + lane);
     const auto in_tree = below(zero, side * side * (load<F>(block.turns + lane) + load<F>(block.slides + lane)));
-    const F own = load<F>(block.axis_mass + lane), mass = greater(own, least_mass);
+    const F mass = load<F>(block.axis_inertia + lane);
     if (first) store(block.speed + lane, axis_speed<press, F>(w, block, lane));
     const F speed = load<F>((begins ? block.rate : block.speed) + lane);
     AxisMode<F> mode;
@@ -413,46 +407,57 @@ TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
     });
 }
 
-// After this all joints of trees hold.
+// Of an item of trees.
+template <class W>
+TBS_FUNCTION u32 tree_of(W &w, const JointBlock &block, u32 lane) {
+    return island_of(w.tree_set, block.child[lane]);
+}
+// Lists in w.tree_next the trees of which changed(block, lane) of a joint is not 0, and makes no others active. Returns
+// whether there are any.
+template <class W, class Changed>
+TBS_FUNCTION bool keep_active(W &w, Changed &&changed) {
+    bool any = false;
+    for (u32 i = 0; i < w.body_count; ++i) w.tree_next[i] = 0;
+    const auto for_tree_joints = [&](auto &&visit) {
+        for (u32 i = 0; i < w.joint_count; ++i) {
+            if (w.in_tree[i] == 0) continue;
+            JointBlock &block = w.joint_blocks[w.joint_item[i] / block_items];
+            const u32 lane = w.joint_item[i] % block_items;
+            visit(block, lane, w.tree_next[tree_of(w, block, lane)]);
+        }
+    };
+    for_tree_joints([&](JointBlock &block, u32 lane, u32 &moves) {
+        if (changed(block, lane, moves)) moves = 1, any = true;
+    });
+    for_tree_joints([&](JointBlock &block, u32 lane, u32 &moves) { block.active[lane] = moves != 0 ? 1.0f : 0.0f; });
+    return any;
+}
+
+// After this all joints of the trees that are active hold.
 template <bool press, class W, class Group>
 TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins = false) {
     if (w.axes_act == 0) return solve_trees_once<press>(w, group, pace);
-    const auto block_of = [&](u32 i) -> JointBlock & { return w.joint_blocks[w.joint_item[i] / block_items]; };
-    const auto lane_of = [&](u32 i) { return w.joint_item[i] % block_items; };
-    const auto tree_of = [&](u32 i) {
-        const SolverJoint &joint = w.joints[i];
-        return island_of(w.tree_set, is_movable(w, joint.a) ? joint.a : joint.b);
-    };
     // Trees settle each by itself, so that none depends on others beside it.
     for (u32 round = 0; round < most_rounds_of_modes; ++round) {
         const bool all = round < rounds_of_all_modes;
         if (all) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-                choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, round == 0,
-                                                   begins && round == 0);
+                choose_mode<press, decltype(item)>(w, w.joint_blocks[block], lane, pace, round == 0, begins && round == 0);
             });
         }
         group.once([&] {
-            u32 *const moves = w.tree_next;  // trees of which a joint has changed
-            w.factors_change = w.axes_change = 0;
-            for (u32 i = 0; i < w.body_count; ++i) moves[i] = 0;
-            for (u32 i = 0; i < w.joint_count; ++i) {
-                if (w.in_tree[i] == 0) continue;
-                JointBlock &block = block_of(i);
-                const u32 lane = lane_of(i), tree = tree_of(i);
+            w.factors_change = 0;
+            const bool any = keep_active(w, [&](JointBlock &block, u32 lane, u32 moves) {
                 if (!all) {  // they may go round in a circle: one joint after the other comes to an end (Murty 1974)
-                    if (moves[tree] != 0) continue;
-                    choose_mode<press, f32>(w, block, lane, pace, false, false, block.axis_inertia[lane]);
+                    if (moves != 0) return false;
+                    choose_mode<press, f32>(w, block, lane, pace, false, false);
                 }
-                if (block.changed[lane] > 0.5f) moves[tree] = w.axes_change = 1;
                 if (block.changed[lane] > 1.5f) w.factors_change = 1;
-            }
-            for (u32 i = 0; i < w.joint_count; ++i) {
-                if (w.in_tree[i] == 0) continue;
-                block_of(i).active[lane_of(i)] = round == 0 || moves[tree_of(i)] != 0 ? 1.0f : 0.0f;
-            }
+                return block.changed[lane] > 0.5f || (round == 0 && block.active[lane] != 0.0f);
+            });
+            w.axes_change = any ? 1 : 0;
         });
-        if (round > 0 && w.axes_change == 0) return;
+        if (w.axes_change == 0) return;
         if (w.factors_change != 0) prepare_trees(w, group);
         solve_trees_once<press>(w, group, pace);
     }

@@ -26,6 +26,8 @@ struct JointBlock {
     f32 beyond[6][block_items];  // their change by motion in the substep beyond that of velocities, per second
     f32 distance[block_items], begun[block_items];  // angle or way, now and when the substep began
     f32 rate[block_items];                          // when it began
+    f32 spin_a[3][block_items], spin_b[3][block_items];  // velocities before the joint's impulses
+    f32 strays[block_items];                             // 1: `beyond` still changes from round to round
     f32 factor[15][block_items], pivot[6][block_items];
     f32 axis_mass[block_items],
         by_axis[6][block_items];  // with the equations held; impulses that hold them against a unit impulse
@@ -37,7 +39,7 @@ struct JointBlock {
     f32 side[block_items], hangs[block_items];
     f32 soft[block_items];  // 1: gives way, or joints that contradict each other would never come to an end
     f32 hold[block_items], aim[block_items], slope[block_items], push[block_items];  // see AxisMode
-    f32 active[block_items];   // 1: its tree is solved, 0: it has been
+    f32 active[block_items];   // 1: its tree is to be solved, 0: it has been
     f32 changed[block_items];  // 2: its equations did, 1: only their right side
     f32 articulated[21][block_items];  // swept, see joint_tree.h
     f32 axis_inertia[block_items], share[block_items], speed[block_items];

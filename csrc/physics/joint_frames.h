@@ -201,8 +201,8 @@ TBS_FUNCTION void find_wrong(const JointBlock &block, u32 lane, const Pace &pace
 // joint may have no solution there. So the fastest lose energy, and none gains. A change of the turn by the joints counts
 // as this many times as much: a light chain that whips with a mass of 100 times its own at the end would gain energy.
 inline constexpr f32 trusted_to = 0.2f, trusted_until = 0.4f, change_counts = 8.0f;
-// Rounds go on where what they add differs by more than this, m/s or rad/s.
-inline constexpr f32 least_stray = 1e-6f;
+// The third round is for joints that look ahead differs by more than this from the second, m/s or rad/s.
+inline constexpr f32 least_stray = 1e-4f;
 
 // How far motion goes beyond velocities. The first round has those of before the joint's impulses.
 template <class F, class W>

@@ -131,7 +131,7 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
                 give_again<decltype(item)>(w, w.joint_blocks[block], lane);
             });
             if (shared && one_by_one) solve_trees<true>(w, group, pace, true);
-        } else if (!one_by_one) {
+        } else if (round > 1 && !one_by_one) {  // the second one also takes off what rounding left
             group.once([&] {
                 w.axes_change = keep_active(w, [&](JointBlock &block, u32 lane, u32) { return block.strays[lane] != 0.0f; });
             });

@@ -72,8 +72,8 @@ TBS_FUNCTION bool choose_tree_joints(W &w) {
     return shared;
 }
 
-// Lists joints of trees in w.tree_order, parents before children: joint i as 2 i + 1 where its child is b, else 2 i; a body
-// on which a tree hangs as its own root behind them, 2 (joint_count + k). Returns how many there are.
+// Lists joints of trees in w.tree_order, parents before children: joint i as 2 i + 1 where its child is b, else 2 i; and
+// the bodies on which free trees hang in w.root_body. Returns the number of joints.
 template <class W>
 TBS_FUNCTION u32 order_trees(W &w) {
     u32 count = 0;
@@ -90,9 +90,11 @@ TBS_FUNCTION u32 order_trees(W &w) {
             const u32 root = island_of(w.tree_set, joint.a);
             if ((w.tree_next[root] & set_hangs) != 0 || w.used[root] != 0) continue;
             w.used[root] = 1;
-            w.root_body[w.root_count] = root;
-            w.tree_order[count++] = 2 * (w.joint_count + w.root_count++);
+            w.root_body[w.root_count++] = root;
         }
+    }
+    if constexpr (simd_width > 1) {
+        for (u32 i = w.root_count; i % simd_width != 0; ++i) w.root_body[i] = W::ground;
     }
     for (u32 before = ~0u; before != count;) {
         before = count;
@@ -115,13 +117,10 @@ TBS_FUNCTION void colour_trees(W &w) {
     u32 size[most_colours + 1] = {}, next[most_colours + 1];
     for (u32 i = 0; i < w.body_count; ++i) w.tree_next[i] = w.used[i] = 0;
     const auto end_of = [&](u32 entry, bool child) {
-        if (entry / 2 >= w.joint_count) return child ? w.root_body[entry / 2 - w.joint_count] : no_body;
         const SolverJoint &joint = w.joints[entry / 2];
         return (entry % 2 != 0) == child ? joint.b : joint.a;
     };
-    const auto item_of = [&](u32 entry) -> u32 & {
-        return entry / 2 < w.joint_count ? w.joint_item[entry / 2] : w.root_item[entry / 2 - w.joint_count];
-    };
+    const auto item_of = [&](u32 entry) -> u32 & { return w.joint_item[entry / 2]; };
     for (u32 k = count; k-- > 0;) {  // item_of() holds colours for now
         const u32 child = end_of(w.tree_order[k], true), parent = end_of(w.tree_order[k], false);
         const bool hangs = is_movable(w, parent);
@@ -162,20 +161,15 @@ TBS_FUNCTION void colour_trees(W &w) {
     }
 }
 
-// Writes which end of a joint is the child; of a root that its body is.
+// Writes which end of a joint is the child.
 template <class W>
 TBS_FUNCTION void place_in_tree(W &w, u32 entry) {
-    const bool root = entry / 2 >= w.joint_count;
-    const u32 item = root ? w.root_item[entry / 2 - w.joint_count] : w.joint_item[entry / 2];
+    const u32 item = w.joint_item[entry / 2];
     JointBlock &block = w.joint_blocks[item / block_items];
     const u32 lane = item % block_items;
-    if (root) {
-        place_no_joint(w, block, lane);
-        block.a[lane] = w.root_body[entry / 2 - w.joint_count];
-    }
-    const bool child_is_b = !root && entry % 2 != 0;
+    const bool child_is_b = entry % 2 != 0;
     const u32 parent = child_is_b ? block.a[lane] : block.b[lane];
-    const bool hangs = !root && parent != W::ground && is_movable(w, parent);
+    const bool hangs = parent != W::ground && is_movable(w, parent);
     block.side[lane] = child_is_b ? 1.0f : -1.0f;
     block.hangs[lane] = hangs ? 1.0f : 0.0f;
     block.child[lane] = child_is_b ? block.b[lane] : block.a[lane];

@@ -10,6 +10,13 @@
 
 #include "physics/joints.h"
 
+// A body that turns by more than this in a substep, in rad, is not looked ahead of all the way, and then not at all: a
+// joint may have no solution there. So the fastest lose energy, and none gains. A change of the turn by the joints counts
+// as this many times as much: a light chain that whips with a mass of 100 times its own at the end would gain energy.
+inline constexpr f32 trusted_to = 0.2f, trusted_until = 0.4f, change_counts = 8.0f;
+// The third round is for joints that look ahead differs by more than this from the second, m/s or rad/s.
+inline constexpr f32 least_stray = 1e-4f;
+
 // The effect of the motion of two bodies on the place of b's anchor and on the turn of b, both seen from a, in a
 // substep: beyond the effect of velocities (m, rad; world's frame of the substep's begin).
 template <class F>
@@ -52,11 +59,27 @@ TBS_FUNCTION Vec<F> turn_of(Vec<F> angular, const Inertia<F> &inverse_inertia, f
     return whole;
 }
 
+// Of bodies, into the rows of trees: the turn in a substep, the part of it beyond velocities, and the turn that counts
+// against looking ahead. w.before has the velocities before the joints' impulses.
+template <class F, class W>
+TBS_FUNCTION void turn_bodies(W &w, u32 first, f32 h) {
+    F velocity[8], before[8], inertia[8];
+    load_rows(RowsFrom{w.velocity[first], 8}, velocity);
+    load_rows(RowsFrom{w.before[first], 8}, before);
+    load_rows(RowsFrom{w.mass[first] + 8, mass_row}, inertia);
+    const Vec<F> angular{velocity[4], velocity[5], velocity[6]};
+    const Vec<F> change{angular.x - before[4], angular.y - before[5], angular.z - before[6]};
+    Vec<F> more;
+    const Vec<F> turn = turn_of(
+        angular, Inertia<F>{inertia[0], inertia[1], inertia[2], inertia[3], inertia[4], inertia[5]}, h, more);
+    const F counts = madd(root(dot(change, change)), splat<F>(change_counts), root(dot(angular, angular))) * splat<F>(h);
+    store_rows([&](u32 i) { return w.tree[first + i] + tree_row; },
+               {turn.x, turn.y, turn.z, counts, more.x, more.y, more.z, F{}});
+}
+
 template <class F>
-TBS_FUNCTION Beyond<F> find_beyond(const JointBodies<F> &m, Vec<F> arm_a, Vec<F> arm_b, Vec<F> axis, f32 h) {
-    Vec<F> more_a, more_b;
-    const Vec<F> u_a = turn_of(m.angular_a, m.inertia_a, h, more_a), u_b = turn_of(m.angular_b, m.inertia_b, h, more_b);
-    const Vec<F> way = scaled(m.linear_b - m.linear_a, splat<F>(h));
+TBS_FUNCTION Beyond<F> find_beyond(Vec<F> u_a, Vec<F> more_a, Vec<F> u_b, Vec<F> more_b, Vec<F> arm_a, Vec<F> arm_b,
+                                   Vec<F> axis, Vec<F> way) {
     return {carried_beyond(u_a, u_b, more_a, more_b, arm_a, arm_b, way),
             carried_beyond(u_a, u_b, more_a, more_b, axis, axis, Vec<F>{}),
             // of one turn after the other (Baker, Campbell, Hausdorff)
@@ -197,30 +220,25 @@ TBS_FUNCTION void find_wrong(const JointBlock &block, u32 lane, const Pace &pace
     }
 }
 
-// A body that turns by more than this in a substep, in rad, is not looked ahead of all the way, and then not at all: a
-// joint may have no solution there. So the fastest lose energy, and none gains. A change of the turn by the joints counts
-// as this many times as much: a light chain that whips with a mass of 100 times its own at the end would gain energy.
-inline constexpr f32 trusted_to = 0.2f, trusted_until = 0.4f, change_counts = 8.0f;
-// The third round is for joints that look ahead differs by more than this from the second, m/s or rad/s.
-inline constexpr f32 least_stray = 1e-4f;
-
-// How far motion goes beyond velocities. The first round has those of before the joint's impulses.
+// How far motion goes beyond velocities.
 template <class F, class W>
-TBS_FUNCTION void look_ahead(const W &w, JointBlock &block, u32 lane, const Pace &pace, bool first) {
-    const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
+TBS_FUNCTION void look_ahead(const W &w, JointBlock &block, u32 lane, const Pace &pace) {
+    const u32 *a = block.a + lane, *b = block.b + lane;
     const F zero{}, one = splat<F>(1.0f);
-    if (first) {
-        store_vec(block.spin_a, lane, m.angular_a);
-        store_vec(block.spin_b, lane, m.angular_b);
-    }
+    F velocity_a[8], velocity_b[8], turn_a[8], turn_b[8];
+    load_rows([&](u32 i) { return w.velocity[a[i]]; }, velocity_a);
+    load_rows([&](u32 i) { return w.velocity[b[i]]; }, velocity_b);
+    load_rows([&](u32 i) { return w.tree[a[i]] + tree_row; }, turn_a);
+    load_rows([&](u32 i) { return w.tree[b[i]] + tree_row; }, turn_b);
     Vec<F> axis[3];
     load_axes(block, lane, axis);
-    const Beyond<F> s = find_beyond(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane), axis[0], pace.h);
+    const Vec<F> going{velocity_b[0] - velocity_a[0], velocity_b[1] - velocity_a[1], velocity_b[2] - velocity_a[2]};
+    const Beyond<F> s = find_beyond(
+        {turn_a[0], turn_a[1], turn_a[2]}, {turn_a[4], turn_a[5], turn_a[6]}, {turn_b[0], turn_b[1], turn_b[2]},
+        {turn_b[4], turn_b[5], turn_b[6]}, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane), axis[0],
+        scaled(going, splat<F>(pace.h)));
     const auto hinge = is_hinge<F>(block, lane);
-    const auto faster = [](Vec<F> a, Vec<F> b) { return root(greater(dot(a, a), dot(b, b))); };
-    const F change = faster(m.angular_a - load_vec<F>(block.spin_a, lane), m.angular_b - load_vec<F>(block.spin_b, lane));
-    const F turn = madd(change, splat<F>(change_counts), faster(m.angular_a, m.angular_b)) * splat<F>(pace.h);
-    const F trust = (splat<F>(trusted_until) - turn) * splat<F>(1.0f / (trusted_until - trusted_to));
+    const F trust = (splat<F>(trusted_until) - greater(turn_a[3], turn_b[3])) * splat<F>(1.0f / (trusted_until - trusted_to));
     const F scale = splat<F>(pace.per_h) * greater(lesser(trust, one), zero) * (one - load<F>(block.soft + lane));
     const F beyond[6] = {dot(s.place, axis[0]),
                          dot(s.place, axis[1]),

@@ -122,9 +122,13 @@ TBS_FUNCTION void begin_joints(W &w, Group &group) {
 template <class W, class Group>
 TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
     const bool shared = w.joints_share_bodies != 0, one_by_one = solves_one_by_one(w);
+    note_velocities(w, group);
     for (u32 round = 0; round < (shared ? rounds_of_trees : rounds_of_joints); ++round) {
+        for_items(group, 0, w.body_count, [&](auto item, u32 block, u32 lane) {
+            turn_bodies<decltype(item)>(w, block * block_items + lane, pace.h);
+        });
         for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-            look_ahead<decltype(item)>(w, w.joint_blocks[block], lane, pace, round == 0);
+            look_ahead<decltype(item)>(w, w.joint_blocks[block], lane, pace);
         });
         if (round == 0) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {

@@ -4,8 +4,7 @@
 // feeds the next. A tree can be solved directly in a time that is linear in its joints (Featherstone 1983, "The
 // calculation of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange
 // multipliers"). The bodies that hang on a body are to it a further inertia, of 6 x 6 numbers, which a joint passes on
-// as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. A body without a parent
-// hangs on a joint that leaves all free. What acts on an axis (joint_axis.h) is in these equations too.
+// as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. What acts on an axis (joint_axis.h) is in these equations too.
 //
 // Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after
 // the other, before the trees.
@@ -15,7 +14,6 @@
 #include "physics/joint_axis.h"
 
 inline constexpr u32 rounds_of_all_modes = 4, most_rounds_of_modes = 20;
-inline constexpr u32 tree_row = 24;  // of a body: 21 numbers of a symmetric matrix; impulses (6); changes of velocity (6)
 
 // A symmetric 6 x 6 matrix of linear and angular: the answer of an articulated body to a velocity of its centre.
 template <class F>
@@ -156,33 +154,85 @@ TBS_FUNCTION void answer(const JointBlock &block, u32 lane, const F (&held)[6], 
     }
 }
 
+// The parts of bodies' rows that have matrices.
+template <class F, class W>
+TBS_FUNCTION void load_matrix(const W &w, const u32 *body, Articulated<F> &m) {
+    TBS_UNROLL
+    for (u32 part = 0; part < 3; ++part) {
+        F some[8];
+        load_rows([&](u32 i) { return w.tree[body[i]] + 8 * part; }, some);
+        TBS_UNROLL
+        for (u32 k = 0; k < 8; ++k) {
+            if (8 * part + k < 21) m.of[8 * part + k] = some[k];
+        }
+    }
+}
+template <class F, class W>
+TBS_FUNCTION void store_matrix(W &w, const u32 *body, const Articulated<F> &m) {
+    TBS_UNROLL
+    for (u32 part = 0; part < 3; ++part) {
+        F some[8] = {};
+        TBS_UNROLL
+        for (u32 k = 0; k < 8; ++k) {
+            if (8 * part + k < 21) some[k] = m.of[8 * part + k];
+        }
+        store_rows([&](u32 i) { return w.tree[body[i]] + 8 * part; }, some);
+    }
+}
+// The inertia of bodies with those that hang on them.
+template <class F, class W>
+TBS_FUNCTION void load_inertia(const W &w, const u32 *body, Articulated<F> &m) {
+    F low[8], high[8];
+    load_matrix(w, body, m);
+    load_rows([&](u32 i) { return w.mass[body[i]]; }, low);
+    load_rows([&](u32 i) { return w.mass[body[i]] + 8; }, high);
+    const F mass = inverse_or_zero(low[0]);
+    const Inertia<F> turning = inertia_of(Inertia<F>{high[0], high[1], high[2], high[3], high[4], high[5]});
+    TBS_UNROLL
+    for (u32 i = 0; i < 3; ++i) m.at(i, i) = m.at(i, i) + mass;
+    m.at(3, 3) = m.at(3, 3) + turning.xx, m.at(4, 4) = m.at(4, 4) + turning.yy;
+    m.at(5, 5) = m.at(5, 5) + turning.zz, m.at(4, 3) = m.at(4, 3) + turning.xy;
+    m.at(5, 3) = m.at(5, 3) + turning.xz, m.at(5, 4) = m.at(5, 4) + turning.yz;
+}
+
+// Solves for the bodies on which free trees hang, in the world's frame.
+template <class F, class W>
+TBS_FUNCTION void prepare_root(W &w, u32 first) {
+    Articulated<F> all;
+    load_inertia(w, w.root_body + first, all);
+    F least[6];
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) least[i] = splat<F>(1e-5f) * all.at(i, i);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) sweep(all, i, splat<F>(1.0f), F{}, least[i]);
+    store_matrix(w, w.root_body + first, all);
+}
+template <class F, class W>
+TBS_FUNCTION void move_root(W &w, u32 first) {
+    const u32 *const body = w.root_body + first;
+    Articulated<F> all;
+    load_matrix(w, body, all);
+    F given[8], changed[8] = {}, row[8];
+    load_rows([&](u32 i) { return w.tree[body[i]] + tree_row; }, given);
+    load_rows([&](u32 i) { return w.velocity[body[i]]; }, row);
+    TBS_UNROLL
+    for (u32 i = 0; i < 6; ++i) {
+        F sum{};
+        TBS_UNROLL
+        for (u32 j = 0; j < 6; ++j) sum = nmadd(all.at(i, j), given[j + j / 3], sum);
+        changed[i + i / 3] = sum;
+        row[i + i / 3] = row[i + i / 3] + sum;
+    }
+    store_rows([&](u32 i) { return w.velocity[body[i]]; }, row);
+    store_rows([&](u32 i) { return w.tree[body[i]] + tree_row + 8; }, changed);
+}
+
 // The inertia of the child with the bodies that hang on it, and the part that the joint passes on to the parent.
 template <class F, class W>
 TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     const u32 *child = block.child + lane, *parent = block.parent + lane;
-    F low[8], high[8], row[24];
-    load_rows([&](u32 i) { return w.mass[child[i]]; }, low);
-    load_rows([&](u32 i) { return w.mass[child[i]] + 8; }, high);
-    const auto load_tree = [&](const u32 *body) {
-        TBS_UNROLL
-        for (u32 part = 0; part < 3; ++part) {
-            F some[8];
-            load_rows([&](u32 i) { return w.tree[body[i]] + 8 * part; }, some);
-            TBS_UNROLL
-            for (u32 k = 0; k < 8; ++k) row[8 * part + k] = some[k];
-        }
-    };
-    load_tree(child);
     Articulated<F> own;
-    TBS_UNROLL
-    for (u32 i = 0; i < 21; ++i) own.of[i] = row[i];
-    const F mass = inverse_or_zero(low[0]);
-    const Inertia<F> turning = inertia_of(Inertia<F>{high[0], high[1], high[2], high[3], high[4], high[5]});
-    TBS_UNROLL
-    for (u32 i = 0; i < 3; ++i) own.at(i, i) = own.at(i, i) + mass;
-    own.at(3, 3) = own.at(3, 3) + turning.xx, own.at(4, 4) = own.at(4, 4) + turning.yy;
-    own.at(5, 5) = own.at(5, 5) + turning.zz, own.at(4, 3) = own.at(4, 3) + turning.xy;
-    own.at(5, 3) = own.at(5, 3) + turning.xz, own.at(5, 4) = own.at(5, 4) + turning.yz;
+    load_inertia(w, child, own);
 
     // In the joint's axes.
     const F zero{}, one = splat<F>(1.0f), slope = load<F>(block.slope + lane);
@@ -229,16 +279,11 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     turn_into(own, back);
     const Vec<F> arm = arm_of<F>(block, lane, false);
     move_by(own, {-arm.x, -arm.y, -arm.z});
-    load_tree(parent);
+    Articulated<F> others;
+    load_matrix(w, parent, others);
     TBS_UNROLL
-    for (u32 i = 0; i < 21; ++i) row[i] = row[i] + own.of[i];
-    TBS_UNROLL
-    for (u32 part = 0; part < 3; ++part) {
-        F some[8];
-        TBS_UNROLL
-        for (u32 k = 0; k < 8; ++k) some[k] = row[8 * part + k];
-        store_rows([&](u32 i) { return w.tree[parent[i]] + 8 * part; }, some);
-    }
+    for (u32 i = 0; i < 21; ++i) others.of[i] = others.of[i] + own.of[i];
+    store_matrix(w, parent, others);
 }
 
 // Impulses on the child, in the joint's axes.
@@ -366,6 +411,9 @@ TBS_FUNCTION void prepare_trees(W &w, Group &group) {
     for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
         gather_inertia<decltype(item)>(w, w.joint_blocks[block], lane);
     });
+    for_items(group, 0, w.root_count, [&](auto item, u32 block, u32 lane) {
+        prepare_root<decltype(item)>(w, block * block_items + lane);
+    });
 }
 
 // How the axes are taken, by the velocities as they are; at the begin of a substep, when joints do not hold, by those
@@ -401,6 +449,9 @@ TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
     });
     for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
         pass_to_root<press, decltype(item)>(w, w.joint_blocks[block], lane, pace);
+    });
+    for_items(group, 0, w.root_count, [&](auto item, u32 block, u32 lane) {
+        move_root<decltype(item)>(w, block * block_items + lane);
     });
     for_parents_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
         pass_to_leaves<press, decltype(item)>(w, w.joint_blocks[block], lane);

@@ -7,6 +7,7 @@
 #include "physics/contacts.h"
 
 inline constexpr f32 no_limit = 1e9f;
+inline constexpr u32 tree_row = 24;  // of a body: 21 numbers of a symmetric matrix; impulses (6); changes of velocity (6)
 
 struct JointBlock {
     u32 a[block_items], b[block_items];
@@ -26,7 +27,6 @@ struct JointBlock {
     f32 beyond[6][block_items];  // their change by motion in the substep beyond that of velocities, per second
     f32 distance[block_items], begun[block_items];  // angle or way, now and when the substep began
     f32 rate[block_items];                          // when it began
-    f32 spin_a[3][block_items], spin_b[3][block_items];  // velocities before the joint's impulses
     f32 strays[block_items];                             // 1: `beyond` still changes from round to round
     f32 factor[15][block_items], pivot[6][block_items];
     f32 axis_mass[block_items],

@@ -38,8 +38,8 @@ template <u32 most_bodies, u32 most_joints>
 struct ForestSpace {
     static constexpr u32 rows = (most_bodies + block_items - 1) / block_items * block_items;
 
-    u32 in_tree[most_joints], in_loop[most_joints], root_body[most_joints], root_item[most_joints];
-    u32 tree_order[2 * most_joints], tree_set[rows], tree_next[rows];
+    u32 in_tree[most_joints], in_loop[most_joints], tree_order[most_joints], root_body[most_joints + block_items];
+    u32 tree_set[rows], tree_next[rows];
     TreeRow tree[rows + 2];
 };
 
@@ -51,7 +51,7 @@ struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies
     SolverJoint joints[most_joints];
     u32 contact_item[most_contacts], joint_item[most_joints];
     alignas(whole_vectors) ContactBlock contact_blocks[blocks_for(most_contacts)];
-    alignas(whole_vectors) JointBlock joint_blocks[blocks_for(2 * most_joints)];
+    alignas(whole_vectors) JointBlock joint_blocks[blocks_for(most_joints)];
 
     struct Beside {};
     TBS_METHOD void put_beside(Beside &) {}
@@ -65,9 +65,9 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
     using Bodies = BodySpace<most_bodies, Spread>;
     using Contact = Spread<ContactBlock>;
     using Joint = Spread<JointBlock>;
-    static constexpr u32 pointers = 14 * sizeof(void *) + 16;
+    static constexpr u32 pointers = 13 * sizeof(void *) + 16;
     static constexpr u32 left = chip_bytes > sizeof(Bodies) + pointers ? chip_bytes - sizeof(Bodies) - pointers : 0;
-    static constexpr u32 joints_on_chip = lesser_of(2 * most_joints, left / 2 / sizeof(Joint));
+    static constexpr u32 joints_on_chip = lesser_of(most_joints, left / 2 / sizeof(Joint));
     static constexpr u32 contacts_on_chip =
         lesser_of(most_contacts, (left - joints_on_chip * sizeof(Joint)) / sizeof(Contact));
 
@@ -77,13 +77,13 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
         SolverJoint joints[most_joints];
         u32 contact_item[most_contacts], joint_item[most_joints];
         Contact contact_blocks[most_contacts - contacts_on_chip + 1];
-        Joint joint_blocks[2 * most_joints - joints_on_chip + 1];
+        Joint joint_blocks[most_joints - joints_on_chip + 1];
     };
 
     SolverContact *contacts;
     SolverJoint *joints;
     u32 *contact_item, *joint_item;
-    u32 *in_tree, *in_loop, *root_body, *root_item, *tree_order, *tree_set, *tree_next;
+    u32 *in_tree, *in_loop, *root_body, *tree_order, *tree_set, *tree_next;
     TreeRow *tree;
     PartOnChip<ContactBlock, contacts_on_chip> contact_blocks;
     PartOnChip<JointBlock, joints_on_chip> joint_blocks;
@@ -98,7 +98,6 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
         in_tree = beside.in_tree;
         in_loop = beside.in_loop;
         root_body = beside.root_body;
-        root_item = beside.root_item;
         tree_order = beside.tree_order;
         tree_set = beside.tree_set;
         tree_next = beside.tree_next;

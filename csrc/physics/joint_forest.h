@@ -72,11 +72,43 @@ TBS_FUNCTION bool choose_tree_joints(W &w) {
     return shared;
 }
 
+// Finds the body in the middle of each set of bodies in a tree, w.tree_middle[set]: as a root it makes the tree as flat
+// as can be, so that most joints have each colour. It is the one that stays when the outermost joints are taken off
+// again and again.
+template <class W>
+TBS_FUNCTION void find_middles(W &w) {
+    constexpr u32 inside = 1, outermost = 2, taken_off = 3;  // of w.in_tree
+    u32 *const joints_of = w.used;
+    const auto for_joints = [&](u32 state, auto &&visit) {
+        for (u32 i = 0; i < w.joint_count; ++i) {
+            const u32 a = w.joints[i].a, b = w.joints[i].b;
+            if (w.in_tree[i] == state && is_movable(w, a) && is_movable(w, b)) visit(i, a, b);
+        }
+    };
+    for (u32 i = 0; i < w.body_count; ++i) joints_of[i] = 0;
+    for_joints(inside, [&](u32, u32 a, u32 b) { ++joints_of[a], ++joints_of[b]; });
+    for (bool more = true; more;) {
+        more = false;
+        for_joints(inside, [&](u32 i, u32 a, u32 b) {
+            if (joints_of[a] != 1 && joints_of[b] != 1) return;
+            w.in_tree[i] = outermost;
+            w.tree_middle[island_of(w.tree_set, a)] = joints_of[a] != 1 ? a : b;
+            more = true;
+        });
+        for_joints(outermost, [&](u32 i, u32 a, u32 b) {
+            --joints_of[a], --joints_of[b];
+            w.in_tree[i] = taken_off;
+        });
+    }
+    for_joints(taken_off, [&](u32 i, u32, u32) { w.in_tree[i] = inside; });
+}
+
 // Lists joints of trees in w.tree_order, parents before children: joint i as 2 i + 1 where its child is b, else 2 i; and
 // the bodies on which free trees hang in w.root_body. Returns the number of joints.
 template <class W>
 TBS_FUNCTION u32 order_trees(W &w) {
     u32 count = 0;
+    find_middles(w);
     w.root_count = 0;
     for (u32 i = 0; i < w.body_count; ++i) w.used[i] = 0;  // 1: has its place
     for (u32 i = 0; i < w.joint_count; ++i) {
@@ -87,8 +119,8 @@ TBS_FUNCTION u32 order_trees(W &w) {
             w.used[moves_b ? joint.b : joint.a] = 1;
             w.tree_order[count++] = 2 * i + (moves_b ? 1 : 0);
         } else {
-            const u32 root = island_of(w.tree_set, joint.a);
-            if ((w.tree_next[root] & set_hangs) != 0 || w.used[root] != 0) continue;
+            const u32 set = island_of(w.tree_set, joint.a), root = w.tree_middle[set];
+            if ((w.tree_next[set] & set_hangs) != 0 || w.used[root] != 0) continue;
             w.used[root] = 1;
             w.root_body[w.root_count++] = root;
         }

@@ -39,7 +39,7 @@ struct ForestSpace {
     static constexpr u32 rows = (most_bodies + block_items - 1) / block_items * block_items;
 
     u32 in_tree[most_joints], in_loop[most_joints], tree_order[most_joints], root_body[most_joints + block_items];
-    u32 tree_set[rows], tree_next[rows];
+    u32 tree_set[rows], tree_next[rows], tree_middle[rows];
     TreeRow tree[rows + 2];
 };
 
@@ -65,7 +65,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
     using Bodies = BodySpace<most_bodies, Spread>;
     using Contact = Spread<ContactBlock>;
     using Joint = Spread<JointBlock>;
-    static constexpr u32 pointers = 13 * sizeof(void *) + 16;
+    static constexpr u32 pointers = 14 * sizeof(void *) + 16;
     static constexpr u32 left = chip_bytes > sizeof(Bodies) + pointers ? chip_bytes - sizeof(Bodies) - pointers : 0;
     static constexpr u32 joints_on_chip = lesser_of(most_joints, left / 2 / sizeof(Joint));
     static constexpr u32 contacts_on_chip =
@@ -83,7 +83,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
     SolverContact *contacts;
     SolverJoint *joints;
     u32 *contact_item, *joint_item;
-    u32 *in_tree, *in_loop, *root_body, *tree_order, *tree_set, *tree_next;
+    u32 *in_tree, *in_loop, *root_body, *tree_order, *tree_set, *tree_next, *tree_middle;
     TreeRow *tree;
     PartOnChip<ContactBlock, contacts_on_chip> contact_blocks;
     PartOnChip<JointBlock, joints_on_chip> joint_blocks;
@@ -101,6 +101,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
         tree_order = beside.tree_order;
         tree_set = beside.tree_set;
         tree_next = beside.tree_next;
+        tree_middle = beside.tree_middle;
         tree = beside.tree;
     }
 };

@@ -1,8 +1,8 @@
 // Trees of joints that are solved at once, and batches of joints.
 //
-// A joint of a tree has a colour above those of all joints that hang on its child, and its parent's other joints have
-// others: so colours upwards meet children before parents, and joints of one colour share no body. Joints without a
-// colour are worked on one after the other, in the same order.
+// A joint of a tree has a colour above those of all joints that hang on its child: so colours upwards meet children before
+// parents. Joints of one colour may share their parent, unless joints are solved one by one beside trees. Joints without
+// a colour are worked on one after the other, in the same order.
 #pragma once
 
 #include "physics/joint_passes.h"
@@ -156,11 +156,12 @@ TBS_FUNCTION void colour_trees(W &w) {
     for (u32 k = count; k-- > 0;) {  // item_of() holds colours for now
         const u32 child = end_of(w.tree_order[k], true), parent = end_of(w.tree_order[k], false);
         const bool hangs = is_movable(w, parent);
-        const u32 level = hangs && w.tree_next[parent] > w.tree_next[child] ? w.tree_next[parent] : w.tree_next[child];
+        const bool above = hangs && w.tree_next[parent] > w.tree_next[child];
+        const u32 level = above && w.beside_trees != 0 ? w.tree_next[parent] : w.tree_next[child];
         const u32 colour = level < most_colours ? level : most_colours, bit = level < most_colours ? 1u << level : 0u;
         w.used[child] |= bit;
         if (hangs) {
-            w.tree_next[parent] = level + 1;
+            if (level + 1 > w.tree_next[parent]) w.tree_next[parent] = level + 1;
             w.used[parent] |= bit;
         }
         item_of(w.tree_order[k]) = colour;

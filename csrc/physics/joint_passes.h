@@ -6,15 +6,14 @@
 
 inline constexpr u32 rounds_of_trees = 3, rounds_of_joints = 2;
 
-// Gives the bodies the impulses of the substep before: along the axes, and of soft joints, without the part that the
+// Keeps of the impulses of the substep before: those along the axes, and those of soft joints without the part that the
 // turned axis does not hold. Joints that are solved exactly need none.
-template <class F, class W>
-TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
+template <class F>
+TBS_FUNCTION void keep_impulse(JointBlock &block, u32 lane) {
     store(block.begun + lane, load<F>(block.distance + lane));
     const Vec<F> axis = load_vec<F>(block.axes, lane);
     const F turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
     const F kept = load<F>(block.works + lane) * load<F>(block.soft + lane);
-    const F along = load<F>(block.along + lane);
     Vec<F> push = load_vec<F>(block.impulse, lane), torque = load_vec<F>(block.impulse + 3, lane);
     push = scaled(add_scaled(push, axis, -(slides * dot(push, axis))), kept);
     torque = scaled(add_scaled(torque, axis, -(turns * dot(torque, axis))), kept);
@@ -22,9 +21,16 @@ TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
     store_vec(block.impulse + 3, lane, torque);
     store_vec(block.late, lane, Vec<F>{});
     store_vec(block.late + 3, lane, Vec<F>{});
+}
+// Gives them to the bodies.
+template <class F, class W>
+TBS_FUNCTION void give_again(W &w, JointBlock &block, u32 lane) {
+    const Vec<F> axis = load_vec<F>(block.axes, lane);
+    const F along = load<F>(block.along + lane), turns = load<F>(block.turns + lane), slides = load<F>(block.slides + lane);
     JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
     push_apart(m, load_vec<F>(block.arm_a, lane), load_vec<F>(block.arm_b, lane),
-               add_scaled(push, axis, slides * along), add_scaled(torque, axis, turns * along));
+               add_scaled(load_vec<F>(block.impulse, lane), axis, slides * along),
+               add_scaled(load_vec<F>(block.impulse + 3, lane), axis, turns * along));
     store_velocities(w, block.a + lane, block.b + lane, m);
 }
 
@@ -132,8 +138,22 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
         });
         if (round == 0) {
             for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-                give_again<decltype(item)>(w, w.joint_blocks[block], lane);
+                keep_impulse<decltype(item)>(w.joint_blocks[block], lane);
             });
+            if (one_by_one) {
+                for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+                    give_again<decltype(item)>(w, w.joint_blocks[block], lane);
+                });
+            } else if (w.axes_act != 0) {  // joints of one colour may share a body
+                group.once([&] {
+                    for (u32 i = 0; i < w.joint_count; ++i) {
+                        if (w.in_tree[i] == 0) continue;
+                        JointBlock &block = w.joint_blocks[w.joint_item[i] / block_items];
+                        const u32 lane = w.joint_item[i] % block_items;
+                        if (block.along[lane] != 0.0f) give_again<f32>(w, block, lane);
+                    }
+                });
+            }
             if (shared && one_by_one) solve_trees<true>(w, group, pace, true);
         } else if (round > 1 && !one_by_one) {  // the second one also takes off what rounding left
             group.once([&] {

@@ -227,10 +227,11 @@ TBS_FUNCTION void move_root(W &w, u32 first) {
     store_rows([&](u32 i) { return w.tree[body[i]] + tree_row + 8; }, changed);
 }
 
-// The inertia of the child with the bodies that hang on it, and the part that the joint passes on to the parent.
+// The inertia of the child with the bodies that hang on it, and in its place the part that the joint passes on to the
+// parent.
 template <class F, class W>
 TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
-    const u32 *child = block.child + lane, *parent = block.parent + lane;
+    const u32 *child = block.child + lane;
     Articulated<F> own;
     load_inertia(w, child, own);
 
@@ -279,11 +280,7 @@ TBS_FUNCTION void gather_inertia(W &w, JointBlock &block, u32 lane) {
     turn_into(own, back);
     const Vec<F> arm = arm_of<F>(block, lane, false);
     move_by(own, {-arm.x, -arm.y, -arm.z});
-    Articulated<F> others;
-    load_matrix(w, parent, others);
-    TBS_UNROLL
-    for (u32 i = 0; i < 21; ++i) others.of[i] = others.of[i] + own.of[i];
-    store_matrix(w, parent, others);
+    store_matrix(w, child, own);
 }
 
 // Impulses on the child, in the joint's axes.
@@ -298,10 +295,11 @@ TBS_FUNCTION void given_to_child(const W &w, const JointBlock &block, u32 lane, 
     given[3] = angular.x, given[4] = angular.y, given[5] = angular.z;
 }
 
-// From the leaves to the root: the change that a joint needs, and its parent's part of it.
+// From the leaves to the root: the change that a joint needs, and its parent's part of it, where the child's change will
+// be.
 template <bool press, class F, class W>
 TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pace) {
-    const u32 *parent = block.parent + lane;
+    const u32 *child = block.child + lane;
     const JointBodies<F> m = load_bodies<F>(w, block.a + lane, block.b + lane);
     Vec<F> axis[3];
     load_axes(block, lane, axis);
@@ -327,14 +325,11 @@ TBS_FUNCTION void pass_to_root(W &w, JointBlock &block, u32 lane, const Pace &pa
     if constexpr (sizeof(F) == sizeof(f32)) {
         if (block.hangs[lane] == 0.0f) return;
     }
-    F row[8];
-    load_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
     const Vec<F> linear = out_of_axes(axis, impulse[0], impulse[1], impulse[2]);
     const Vec<F> angular = out_of_axes(axis, impulse[3], impulse[4], impulse[5]);
     const Vec<F> torque = add_cross(angular, arm_of<F>(block, lane, false), linear);
-    row[0] = row[0] - linear.x, row[1] = row[1] - linear.y, row[2] = row[2] - linear.z;
-    row[4] = row[4] - torque.x, row[5] = row[5] - torque.y, row[6] = row[6] - torque.z;
-    store_rows([&](u32 i) { return w.tree[parent[i]] + tree_row; }, row);
+    store_rows([&](u32 i) { return w.tree[child[i]] + tree_row + 8; },
+               {-linear.x, -linear.y, -linear.z, F{}, -torque.x, -torque.y, -torque.z, F{}});
 }
 
 // From the root to the leaves: changes of velocity.
@@ -381,15 +376,46 @@ TBS_FUNCTION void pass_to_leaves(W &w, JointBlock &block, u32 lane) {
     store_rows([&](u32 i) { return w.tree[child[i]] + tree_row + 8; }, changed);
 }
 
-// Calls work(F, block, lane) for all joints, children before parents or after them.
-template <class Group, class Work>
-TBS_FUNCTION void for_children_first(Group &group, const Batches &batches, Work &&work) {
-    for (u32 c = 0; c < batches.colours; ++c) for_items(group, batches.batch[c].first, batches.batch[c].count, work);
+// Numbers of a body's row that joints pass on from the child to the parent: from where, to where, how many.
+struct PassedOn {
+    u32 from, to, count;
+};
+inline constexpr PassedOn passed_inertia{0, 0, 21}, passed_impulse{tree_row + 8, tree_row, 8};
+
+// Parents of several joints take their parts one after the other, in the order of items.
+template <class W, class Group>
+TBS_FUNCTION void pass_on(W &w, Group &group, u32 first, u32 count, PassedOn numbers) {
+    const auto take = [&](u32 item, u32 begin, u32 end) {
+        const JointBlock &block = w.joint_blocks[item / block_items];
+        const u32 parent = block.parent[item % block_items];
+        if (parent == W::nobody) return;
+        const f32 *from = w.tree[block.child[item % block_items]] + numbers.from;
+        f32 *to = w.tree[parent] + numbers.to;
+        for (u32 k = begin; k < end; ++k) to[k] += from[k];
+    };
+    if constexpr (Group::group_threads == 1) {
+        for (u32 i = first; i < first + count; ++i) take(i, 0, numbers.count);
+    } else {
+        group.for_each(numbers.count, [&](u32 k) {
+            for (u32 i = first; i < first + count; ++i) take(i, k, k + 1);
+        });
+    }
+}
+
+// Calls work(F, block, lane) for all joints, children before parents, which then have the parts of their children; or
+// after them.
+template <class W, class Group, class Work>
+TBS_FUNCTION void for_children_first(W &w, Group &group, PassedOn numbers, Work &&work) {
+    const Batches &batches = w.joint_batches;
+    for (u32 c = 0; c < batches.colours; ++c) {
+        for_items(group, batches.batch[c].first, batches.batch[c].count, work);
+        pass_on(w, group, batches.batch[c].first, batches.batch[c].count, numbers);
+    }
     const Batch &rest = batches.batch[most_colours];
-    if (rest.count == 0) return;
-    group.once([&] {
-        for (u32 i = rest.first; i < rest.first + rest.count; ++i) work(f32{}, i / block_items, i % block_items);
-    });
+    for (u32 i = rest.first; i < rest.first + rest.count; ++i) {
+        group.once([&] { work(f32{}, i / block_items, i % block_items); });
+        pass_on(w, group, i, 1, numbers);
+    }
 }
 template <class Group, class Work>
 TBS_FUNCTION void for_parents_first(Group &group, const Batches &batches, Work &&work) {
@@ -408,7 +434,7 @@ TBS_FUNCTION void prepare_trees(W &w, Group &group) {
     group.for_each(w.body_count, [&](u32 body) {
         for (u32 k = 0; k < tree_row; ++k) w.tree[body][k] = 0.0f;
     });
-    for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
+    for_children_first(w, group, passed_inertia, [&](auto item, u32 block, u32 lane) {
         gather_inertia<decltype(item)>(w, w.joint_blocks[block], lane);
     });
     for_items(group, 0, w.root_count, [&](auto item, u32 block, u32 lane) {
@@ -447,7 +473,7 @@ TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
     group.for_each(w.body_count, [&](u32 body) {
         for (u32 k = 0; k < 16; ++k) w.tree[body][tree_row + k] = 0.0f;
     });
-    for_children_first(group, w.joint_batches, [&](auto item, u32 block, u32 lane) {
+    for_children_first(w, group, passed_impulse, [&](auto item, u32 block, u32 lane) {
         pass_to_root<press, decltype(item)>(w, w.joint_blocks[block], lane, pace);
     });
     for_items(group, 0, w.root_count, [&](auto item, u32 block, u32 lane) {

@@ -20,7 +20,7 @@ from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .joints import Joint, JointKind
 
 # The most bytes that the solver has of each on a device (csrc/physics/solver.h).
-_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 704
+_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 640
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
@@ -207,7 +207,7 @@ class Physics(Library):
         size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
-        size += (_CONTACT_BYTES + 192) * c.contacts + (2 * _JOINT_BYTES + 512) * c.joints
+        size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])
 
     @property

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import physics_beside_mujoco
 import pytest
-from mujoco_scenes import MuJoCoRun, mjcf, mujoco
-from physics_beside_mujoco import SOLVERS, STEPS, MuJoCoRollout
+import torch
 
-from torch_batchsim.bench import levels, physics
+from torch_batchsim.bench import ants, levels, physics
+from torch_batchsim.bench.beside_mujoco import STEPS, MuJoCoRollout, drift, flown, pushes
+from torch_batchsim.bench.contenders import Contender
+from torch_batchsim.bench.mujoco_scenes import MuJoCoRun, mjcf, mujoco
+from torch_batchsim.bench.scenes import matrices
 from torch_batchsim.command_line import UsageError
 from torch_batchsim.errors import MissingExtra
 
@@ -62,10 +64,10 @@ def test_agents_are_pushed_in_their_own_frame() -> None:
 
 
 def test_a_rollout_goes_on_from_call_to_call() -> None:
-    scenes = [levels.level(seed) for seed in range(2)]
-    run = MuJoCoRollout(scenes, 4, 2, next(iter(SOLVERS.values())), pushed=5)
-    controls = run.controls()
-    assert controls.shape == (4, STEPS * 4, 15) and np.ptp(controls[:, :32], axis=1).max() == 0
+    texts = [mjcf(levels.level(seed), 1 / 120, stiff=False, pushed=levels.agents()) for seed in range(2)]
+    run = MuJoCoRollout(texts, 4, 2, substeps=4)
+    controls = pushes(np.random.default_rng(0), 4, pushed=5)
+    assert controls.shape == (4, STEPS, 15) and np.ptp(controls[:, :8], axis=1).max() == 0
     before = run.states.copy()
     for _ in range(2):
         run.advance(controls)
@@ -74,6 +76,11 @@ def test_a_rollout_goes_on_from_call_to_call() -> None:
     assert np.abs(run.states - before)[:, 1:].max() > 0.1 and np.isfinite(run.states).all()
     assert run.contacts() > 16
     run.close()
+
+
+def test_pushes_leave_the_other_agents_alone() -> None:
+    controls = pushes(np.random.default_rng(0), 3, pushed=2)
+    assert (controls[..., :6] != 0).all() and not controls[..., 6:].any()
 
 
 @pytest.mark.full
@@ -91,20 +98,50 @@ def test_a_missing_mujoco_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
-def test_the_command_writes_figures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scene", ["levels", "ant"])
+def test_the_command_writes_figures(tmp_path: Path, scene: str) -> None:
     path = tmp_path / "figures" / "physics.json"
     short = ("--num-worlds", "8", "--rays", "without", "--seconds", "0.01", "--runs", "1")
-    physics_beside_mujoco.main([*short, "--json", str(path)])
-    figures = json.loads(path.read_text())
-    engines = {row["engine"].replace(":", " ").split()[0] for row in figures["rows"]}
+    physics.main([*short, "--scene", scene, "--beside", "mujoco", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    engines = {row["engine"].replace(":", " ").split()[0] for row in rows}
     assert engines == {"torch_batchsim", "mujoco"}
-    assert all(row["world_steps_per_second"] > 0 and row["contacts"] > 0 for row in figures["rows"])
-    ours = [row for row in figures["rows"] if row["engine"].startswith("torch_batchsim")]
-    assert [(row["pushed"], row["rays"]) for row in ours] == [(5, "no"), (1, "no")]
+    assert all(row["world_steps_per_second"] > 0 for row in rows)
+    if scene == "levels":
+        assert all(row["contacts"] > 0 for row in rows)
+        ours = [row for row in rows if row["engine"].startswith("torch_batchsim")]
+        assert [(row["pushed"], row["rays"]) for row in ours] == [(5, "no"), (1, "no")]
+    else:
+        assert all(row["penetration_mm"] < 8 and row["separation_mm"] < 8 and row["drift_mm"] < 2 for row in rows)
+
+
+@pytest.mark.full
+def test_ants_fly_as_in_mujoco() -> None:
+    """0.2 s with random torques at joints with limits."""
+    torques = ants.flights()
+    run = ants.Ants(len(torques), in_air=True)
+    for step in range(ants.FLIGHT):
+        run.advance(torch.from_numpy(torques[:, step]).float())
+    scene = ants.ant(in_air=True)
+    theirs = flown(mjcf(scene, scene.dt / scene.substeps, stiff=False), scene.substeps)
+    assert drift(run.read()["positions"]) < min(1e-3, 1.5 * drift(theirs))
+    assert run.separation() < 1e-4
+
+
+def test_depths_are_those_of_the_lowest_points() -> None:
+    scene = ants.ant()
+    start = scene.initial()
+    lowest = min(
+        body.position[2] - body.shape.size[0] - body.shape.size[2] * abs(matrices(np.array(body.rotation))[2, 2])
+        for body in scene.bodies[1:9]
+    )
+    sunk = start.positions - np.array((0.0, 0.0, lowest + 0.01))
+    np.testing.assert_allclose(ants.depth_below_floor(sunk, start.rotations), 0.01, atol=1e-9)
+    assert not ants.depth_below_floor(start.positions, start.rotations).any()
 
 
 def test_figures_are_medians() -> None:
-    contender = physics.Contender({"engine": "none"}, lambda batch: None, [None], 10)
+    contender = Contender({"engine": "none"}, lambda batch: None, [None], 10)
     contender.rates += [3.0, 1.0, 2.0]
     assert contender.result() == {
         "engine": "none", "world_steps_per_second": 2.0, "slowest_run": 1.0, "fastest_run": 3.0,

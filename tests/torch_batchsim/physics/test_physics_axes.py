@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from environments.shelf import Shelf
-from mujoco_scenes import MuJoCoRun
 from physics_crowd import Crowd
 from physics_scenes import NO_GRAVITY
 from support import emulated_cuda
 
 from torch_batchsim import TorchVectorEnv
+from torch_batchsim.bench.mujoco_scenes import MuJoCoRun
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, box, matrices, turned
 

@@ -10,10 +10,10 @@ import numpy as np
 import physics_piles
 import physics_scenes
 import pytest
-from mujoco_scenes import MuJoCoRun
 from physics_piles import PROJECTILES, RESTS, Rest, outside, room, throws
 from physics_scenes import PROOFS, Proof, energy
 
+from torch_batchsim.bench.mujoco_scenes import MuJoCoRun
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 from torch_batchsim.bench.scenes import Scene, Trajectory
 

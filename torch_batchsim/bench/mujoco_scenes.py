@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from torch_batchsim.bench.scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
-from torch_batchsim.errors import MissingExtra
+from ..errors import MissingExtra
+from .scenes import AXES, Body, Joint, Scene, Shape, Trajectory, conjugate, matrices, product
 
 LONGEST_TIMESTEP = 2e-4  # of the reference
 
@@ -150,7 +150,8 @@ class _Writer:
             limited = f'forcelimited="true" forcerange="{_numbers((-most, most))}"' if most > 0 else ""
             law = f'gainprm="1" biastype="affine" biasprm="0 {-motor.drive_stiffness} {-motor.drive_damping}"'
             self.actuators.append(f'<motor name="{name}_torque" joint="{name}"/>')
-            self.actuators.append(f'<general name="{name}" joint="{name}" {law} {limited}/>')
+            if motor.drive_stiffness > 0 or motor.drive_damping > 0:
+                self.actuators.append(f'<general name="{name}" joint="{name}" {law} {limited}/>')
         along = "" if joint.kind == "ball" else f'axis="{_numbers(axis)}"'
         return f'<joint name="{name}" type="{kind}" pos="{_numbers(pos)}" {along} {limits} {passive}/>'
 
@@ -219,9 +220,9 @@ def set_start(module: ModuleType, model: Any, data: Any, scene: Scene) -> None:
             if joint.motor is not None:
                 motor = joint.motor
                 data.actuator(f"{name}_torque").ctrl[:] = motor.torque
-                data.actuator(name).ctrl[:] = (
-                    motor.drive_stiffness * motor.drive_target + motor.drive_damping * motor.drive_rate
-                )
+                if motor.drive_stiffness > 0 or motor.drive_damping > 0:
+                    push = motor.drive_stiffness * motor.drive_target + motor.drive_damping * motor.drive_rate
+                    data.actuator(name).ctrl[:] = push
     module.mj_forward(model, data)
 
 

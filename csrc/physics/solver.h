@@ -169,9 +169,15 @@ TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
         if (bounces) note_approaches(w, group, pace);
         group.line_up();
         begin_substep(w, group);
+        if (joined && substep == 0) {  // joints answer to what contacts will push
+            note_velocities(w, group);
+            contact_pass<pass_warm>(w, group, pace);
+            carry_changes(w, group);
+            group.line_up();
+        }
         if (joined) press_joints(w, group, pace);
         note_velocities(w, group);
-        if (substep == 0) contact_pass<pass_warm>(w, group, pace);
+        if (!joined && substep == 0) contact_pass<pass_warm>(w, group, pace);
         group.line_up();
         contact_pass<pass_press>(w, group, pace);
         carry_changes(w, group);

@@ -157,3 +157,4 @@ register("torch_batchsim/Swarm-v0", "torch_batchsim.envs.swarm:Swarm", max_episo
 register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcooked")
 register("torch_batchsim/HideSeek-v0", "torch_batchsim.envs.hideseek:HideSeek", max_episode_steps=240)
 register("torch_batchsim/Hanabi-v0", "torch_batchsim.envs.hanabi:Hanabi")
+register("torch_batchsim/Ant-v0", "torch_batchsim.envs.ant:Ant", max_episode_steps=1000)

@@ -27,6 +27,7 @@ from environments.melee import Melee
 from environments.shelf import Shelf
 from environments.yard import Yard
 from environments.zoo import Zoo
+from torch_batchsim.envs.ant import Ant
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.hideseek import HideSeek
@@ -58,13 +59,15 @@ HINTS = partial(Hanabi, illegal_moves="penalty", random_start_player=True, criti
 HUNT = partial(
     HideSeek, critic=True, preparation_steps=3, max_episode_steps=12, min_walls=0, min_boxes=0, min_long_boxes=0
 )
+WALK = partial(Ant, max_episode_steps=4)
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard, "hideseek": HUNT,
 }  # fmt: skip
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
-    **ENVIRONMENTS, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd, "shelf": Shelf,
+    **ENVIRONMENTS, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd,
+    "shelf": Shelf,
 }  # fmt: skip
 EMULATION = emulation.WORDS
 

@@ -1,0 +1,3 @@
+from .env import Ant
+
+__all__ = ["Ant"]

@@ -88,12 +88,15 @@ class Ant(Environment):
 
     libraries = (Physics,)
     library_options = {
-        "physics": {"time": 0.05, "substeps": 5, "gravity_z": -9.81, "static_friction": 1.0, "dynamic_friction": 1.0}
-    }
+        "physics": {
+            "time": 0.05, "substeps": 5, "gravity_z": -9.81, "static_friction": 1.0, "dynamic_friction": 1.0,
+            "margin": 0.1,  # a motor may bring a foot from rest to the ground within a step
+        }
+    }  # fmt: skip
     constants = Constants(contact_forces=Option(False, help="observation and reward have the feet's contact forces"))
     parameters = Parameters(
         density=Option(50.0, above=0.0, help="of all bodies, kg/m^3"),
-        gear=Option(20.0, minimum=0.0, help="the greatest torque of a motor, N m"),
+        gear=Option(30.0, minimum=0.0, help="the greatest torque of a motor, N m"),
         damping=Option(2.0, minimum=0.0, help="of the hinges, N m s/rad"),
         armature=Option(0.02, minimum=0.0, help="inertia of a motor's rotor, kg m^2"),
         hip_range=Option(math.radians(30), above=0.0, maximum=1.5, help="to each side, rad"),

@@ -2,8 +2,8 @@
 
 TRAINING = {
     "": {
-        "total_steps": 2_000_000,
-        "num_envs": 256,
+        "total_steps": 1_000_000,
+        "num_envs": 128,
         "num_steps": 32,
         "num_minibatches": 8,
         "update_epochs": 4,

@@ -280,7 +280,7 @@ def test_hinges_hold_on_the_ground() -> None:
         assert beyond_limits(env) < 0.1
     assert np.max(gaps) < 0.03
     assert np.median(gaps) < 0.003
-    assert deepest < 0.06
+    assert deepest < 0.04
     assert fastest < 15
 
 
@@ -360,7 +360,7 @@ def test_an_ant_in_the_air_moves_as_mujoco_has_it() -> None:
     """Torques that change, mild enough for angles to stay between their limits, where MuJoCo's limits are soft."""
     generator = np.random.default_rng(0)
     time = np.arange(20)[:, None] * 0.05
-    torques = 0.08 * np.sin(generator.uniform(4, 9, 8) * time + generator.uniform(0, 6, 8))
+    torques = 0.05 * np.sin(generator.uniform(4, 9, 8) * time + generator.uniform(0, 6, 8))
     ours, theirs = beside_mujoco(0.0, 5.0, torques, physics={"gravity_z": 0.0, "substeps": 20})
     assert np.abs(theirs - theirs[0]).max() > 0.05
     assert np.linalg.norm(ours - theirs, axis=2).max() < 0.01

@@ -13,6 +13,7 @@ TRAINING = {
         "hidden_sizes": (64, 64),
         "norm_obs": True,
         "norm_reward": True,
+        "threads": 2,
     },
 }
 

@@ -360,15 +360,15 @@ def test_an_ant_in_the_air_moves_as_mujoco_has_it() -> None:
     """Torques that change, mild enough for angles to stay between their limits, where MuJoCo's limits are soft."""
     generator = np.random.default_rng(0)
     time = np.arange(20)[:, None] * 0.05
-    torques = 0.05 * np.sin(generator.uniform(4, 9, 8) * time + generator.uniform(0, 6, 8))
-    ours, theirs = beside_mujoco(0.0, 5.0, torques, physics={"gravity_z": 0.0, "substeps": 20})
-    assert np.abs(theirs - theirs[0]).max() > 0.05
-    assert np.linalg.norm(ours - theirs, axis=2).max() < 0.01
+    torques = 0.1 * np.sin(generator.uniform(4, 9, 8) * time + generator.uniform(0, 6, 8))
+    ours, theirs = beside_mujoco(0.0, 5.0, torques, physics={"gravity_z": 0.0})
+    assert np.abs(theirs - theirs[0]).max() > 0.1
+    assert np.linalg.norm(ours - theirs, axis=2).max() < 0.005
 
 
 def test_an_ant_rests_as_high_as_in_mujoco() -> None:
     ours, theirs = beside_mujoco(-9.81, 0.6, np.zeros((60, 8)))
-    assert abs(ours[-1, 0, 2] - theirs[-1, 0, 2]) < 0.01
+    assert abs(ours[-1, 0, 2] - theirs[-1, 0, 2]) < 0.008  # whose contacts are softer
     assert np.abs(ours[-1] - ours[-2]).max() < 2e-3
 
 

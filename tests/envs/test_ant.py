@@ -20,6 +20,7 @@ from torch_batchsim.train.commands.cli import main as train
 
 import torch_batchsim
 from torch_batchsim import TorchVectorEnv
+from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import random_actions
 
 FEELING = partial(Ant, contact_forces=True)
@@ -69,7 +70,7 @@ def widest_gap(env: TorchVectorEnv) -> float:
 # ---- observation and reward ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [Ant, FEELING], ids=["blind", "feeling"])
+@pytest.mark.parametrize("make", [Ant, pytest.param(FEELING, marks=pytest.mark.full)], ids=["blind", "feeling"])
 def test_observation_reward_and_infos_follow_from_the_bodies(make: Any) -> None:
     options = {"forward_reward_weight": 0.7, "healthy_reward": 1.3, "ctrl_cost_weight": 0.2, "contact_cost_weight": 0.1}
     env = TorchVectorEnv(make(**options, contact_force_range=5.0), 40, autoreset_mode="NextStep")
@@ -152,7 +153,7 @@ def test_spaces() -> None:
     env = TorchVectorEnv(Ant(), 2)
     assert env.single_action_space == gymnasium.spaces.Box(-1.0, 1.0, (8,), np.float32)
     assert env.single_observation_space == gymnasium.spaces.Box(-math.inf, math.inf, (27,), np.float32)
-    assert TorchVectorEnv(FEELING(), 2).single_observation_space.shape == (39,)
+    assert Program(FEELING()).observation_space.shape == (39,)
 
 
 # ---- starts, ends, options -------------------------------------------------------------------------------------------
@@ -258,6 +259,7 @@ def test_actions_outside_of_the_box_are_rejected() -> None:
 # ---- the body --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_hinges_hold_in_the_air() -> None:
     env = TorchVectorEnv(Ant(start_height=3.0, healthy_z_high=50.0, physics={"gravity_z": 0.0}), 60)
     env.reset(seed=1)
@@ -269,10 +271,10 @@ def test_hinges_hold_in_the_air() -> None:
 
 def test_hinges_hold_on_the_ground() -> None:
     """Contacts and hinges are solved in turns, so that a foot that is hit gives way for a moment."""
-    env = TorchVectorEnv(Ant(), 60)
+    env = TorchVectorEnv(Ant(), 40)
     env.reset(seed=1)
     gaps, fastest, deepest = [], 0.0, 0.0
-    for actions in random_actions(env, 80):
+    for actions in random_actions(env, 50):
         env.step(torch.sign(torch.as_tensor(actions)))  # all that the motors can
         gaps.append(np.maximum(*(column(env, f"{table}.physics.Joint.separation") for table in ("Leg", "Foot"))))
         deepest = max(deepest, -lowest_points(env).min())
@@ -425,6 +427,7 @@ def test_the_picture_survives_any_state() -> None:
         assert env.render()[0].shape == (300, 400, 3)
 
 
+@pytest.mark.full
 def test_a_training_begins(tmp_path: Path) -> None:
     arguments = ["ant", "--total-steps", "256", "--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2"]
     arguments += ["--max-episode-steps", "12", "--eval-episodes", "4", "--track", "none"]

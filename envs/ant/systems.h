@@ -1,4 +1,4 @@
-// The body of the ant as it stands at 0: torso at the origin, legs stretched out level. Leg i points to (side_x, side_y).
+// The ant with all angles at 0: torso at the origin, legs stretched out level. Leg i points to (side_x, side_y).
 struct LegAtZero {
     vec3 hip, knee;          // of the torso's frame, metres
     vec3 ankle_axis;         // unit
@@ -79,7 +79,8 @@ TBS_SYSTEM void stand(World &world, physics::Pose &torso, physics::Velocity &vel
         // Outwards: foot about the ankle, both about the hip, all with the torso.
         const auto placed = [&](physics::Pose pose) {
             pose = turned(pose, at.hip, up, hip.angle);
-            return physics::Pose{torso.position + rotate(pose.position, torso.rotation), torso.rotation * pose.rotation};
+            const vec3 place = torso.position + rotate(pose.position, torso.rotation);
+            return physics::Pose{place, torso.rotation * pose.rotation};
         };
         legs[i] = placed(at.leg);
         feet[i] = placed(turned(at.foot, at.knee, at.ankle_axis, ankle.angle));

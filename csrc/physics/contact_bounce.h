@@ -189,7 +189,7 @@ TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace
     };
     undone.first = undo(block.friction[0]);
     undone.second = undo(block.friction[1]);
-    undone.about_normal = undo(block.twist);
+    undone.about_normal = undo(block.twist) * load<F>(block.lever + lane);
     add_impulse<with_ground>(w.velocity, block, lane, f, added);
     add_impulse<with_ground>(w.carried, block, lane, f, undone);
 }

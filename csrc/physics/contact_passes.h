@@ -119,14 +119,12 @@ TBS_FUNCTION void add_slip_on_turning(const ContactBlock &block, u32 lane, const
     slip.y = pick(turntable, slip.y + dot(more, f.second), slip.y);
 }
 
-// The mean distance from the middle, of points at the rim, and of the same pressure spread over the face: of a disc.
-inline constexpr f32 lever_of_face = 2.0f / 3.0f;
-
-// Friction and twist: the impulse that would stop the slip (along first and second, about the normal) at once; beyond
-// the limit of friction, as much against the slip as sliding allows.
+// Friction and twist: the impulses that would stop the slip (along first and second, about the normal at the lever) at
+// once. Beyond the limit of friction, which holds for the three as one vector, as much against the slip as sliding
+// allows: so a body that slides and spins stops both at the same time (Howe and Cutkosky 1996).
 template <class F>
 TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impulse)[4], const F (&change)[4],
-                                 Vec<F> slip, F &change_1, F &change_2, F &change_twist) {
+                                 Vec<F> slip, F &change_1, F &change_2, F &change_3) {
     for (u32 k = 0; k < 4; ++k) {
         slip.x = madd(load<F>(block.on_first[k] + lane), change[k], slip.x);
         slip.y = madd(load<F>(block.on_second[k] + lane), change[k], slip.y);
@@ -135,29 +133,28 @@ TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impuls
     const F pressure = (impulse[0] + impulse[1]) + (impulse[2] + impulse[3]);
     const F keep = pressure * load<F>(block.keep + lane), slide = pressure * load<F>(block.slide + lane);
     const F before_1 = load<F>(block.friction[0] + lane), before_2 = load<F>(block.friction[1] + lane);
+    const F before_3 = load<F>(block.twist + lane);
     const F s11 = load<F>(block.stick[0] + lane), s12 = load<F>(block.stick[1] + lane);
     const F stop_1 = nmadd(s12, slip.y, nmadd(s11, slip.x, before_1));
     const F stop_2 = nmadd(load<F>(block.stick[2] + lane), slip.y, nmadd(s12, slip.x, before_2));
+    const F turn = madd(load<F>(block.first_on_twist + lane), stop_1 - before_1,
+                        madd(load<F>(block.second_on_twist + lane), stop_2 - before_2, slip.z));
+    const F stop_3 = nmadd(load<F>(block.twist_mass + lane), turn, before_3);
     // The stopping impulse is not against the slip where the effective mass differs between directions; a step by one
-    // number for both comes to be.
+    // number for all comes to be.
     const F step = load<F>(block.slip + lane);
     const F against_1 = nmadd(step, slip.x, before_1), against_2 = nmadd(step, slip.y, before_2);
-    const F size = root(madd(against_1, against_1, against_2 * against_2));
+    const F against_3 = nmadd(step, slip.z, before_3);
+    const F size = root(madd(against_3, against_3, madd(against_1, against_1, against_2 * against_2)));
     // Never more than the step: stretched to the limit of sliding, it would add energy.
     const F scale = slide / greater(greater(size, slide), splat<F>(1e-30f));
-    const auto slides = below(keep * keep, madd(stop_1, stop_1, stop_2 * stop_2));
+    const auto slides = below(keep * keep, madd(stop_3, stop_3, madd(stop_1, stop_1, stop_2 * stop_2)));
     const F next_1 = pick(slides, against_1 * scale, stop_1), next_2 = pick(slides, against_2 * scale, stop_2);
-    change_1 = next_1 - before_1, change_2 = next_2 - before_2;
+    const F next_3 = pick(slides, against_3 * scale, stop_3);
+    change_1 = next_1 - before_1, change_2 = next_2 - before_2, change_3 = next_3 - before_3;
     store(block.friction[0] + lane, next_1);
     store(block.friction[1] + lane, next_2);
-
-    const F turn = madd(load<F>(block.first_on_twist + lane), change_1,
-                        madd(load<F>(block.second_on_twist + lane), change_2, slip.z));
-    const F lever = load<F>(block.lever + lane) * splat<F>(lever_of_face), before = load<F>(block.twist + lane);
-    const F stop = nmadd(load<F>(block.twist_mass + lane), turn, before), most = slide * lever, held = keep * lever;
-    const F next = pick(below(held * held, stop * stop), greater(lesser(stop, most), -most), stop);
-    change_twist = next - before;
-    store(block.twist + lane, next);
+    store(block.twist + lane, next_3);
 }
 
 // Changes the velocities of the bodies of contacts.
@@ -180,7 +177,8 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
     Vec<F> linear_a{row_a[0], row_a[1], row_a[2]}, angular_a{row_a[4], row_a[5], row_a[6]};
     Vec<F> linear_b{row_b[0], row_b[1], row_b[2]}, angular_b{row_b[4], row_b[5], row_b[6]};
     F change_1 = load<F>(block.friction[0] + lane), change_2 = load<F>(block.friction[1] + lane);
-    F change_twist = load<F>(block.twist + lane);
+    F change_3 = load<F>(block.twist + lane);
+    const F lever = load<F>(block.lever + lane);
     if constexpr (pass == pass_warm) {
         for (u32 k = 0; k < 4; ++k) change[k] = impulse[k];
     } else {
@@ -190,10 +188,10 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
         solve_points<pass>(block, lane, pace, speed, impulse, change);
-        Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal)};
+        Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal) * lever};
         if constexpr (!with_ground)
             add_slip_on_turning<pass>(block, lane, pace, f, linear_b - linear_a, angular_b, slip);
-        solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_twist);
+        solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_3);
         if constexpr (pass == pass_relax)
             block.add_to_sums<F>(lane, load<F>(block.friction[0] + lane), load<F>(block.friction[1] + lane));
     }
@@ -205,7 +203,8 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         torque_2 = nmadd(x[k], change[k], torque_2);
     }
     const Vec<F> push = add_scaled(add_scaled(scaled(f.normal, normal), f.first, change_1), f.second, change_2);
-    const Vec<F> torque = add_scaled(add_scaled(scaled(f.normal, change_twist), f.first, torque_1), f.second, torque_2);
+    const Vec<F> twist = scaled(f.normal, change_3 * lever);
+    const Vec<F> torque = add_scaled(add_scaled(twist, f.first, torque_1), f.second, torque_2);
     linear_a = subtract_product(linear_a, load_vec<F>(block.mass_a, lane), push);
     angular_a = subtract_times(angular_a, load_inertia<F>(block.inertia_a, lane), add_cross(torque, arm_a, push));
     store_rows([&](u32 i) { return w.velocity[a[i]]; },

@@ -49,7 +49,9 @@ struct ContactBlock : FrictionSums<sums_friction> {
     // The effective mass of a point; the changes by its impulse at others (01, 02, 03, 12, 13, 23) and of the friction.
     f32 mass[4][block_items], between[6][block_items];
     f32 on_first[4][block_items], on_second[4][block_items], on_twist[4][block_items];
-    f32 stick[3][block_items], slip[block_items];  // effective mass of friction: 11, 12, 22; its least
+    // The twist acts at a lever, so that it is a speed and an impulse like friction. Effective masses: of friction, 11,
+    // 12, 22; of both, the least; of the twist.
+    f32 stick[3][block_items], slip[block_items];
     f32 first_on_twist[block_items], second_on_twist[block_items], twist_mass[block_items];
     f32 lever[block_items], keep[block_items], slide[block_items], bounce[block_items];
     f32 preload[block_items];  // m by which springs are pressed in before bodies overlap
@@ -186,6 +188,12 @@ TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, 
     return r;
 }
 
+// The lever of friction about the normal, of the mean distance of points from the middle: points are at the rim of the
+// face, over which the pressure of a disc is spread.
+inline constexpr f32 lever_of_face = 2.0f / 3.0f;
+// Of the arm to the middle: a shorter lever is due to rounding.
+inline constexpr f32 least_lever = 1e-5f;
+
 // The changes by impulses: of bodies of these masses and inertia, with these arms. Only where `some`.
 template <class F, class Some>
 TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &f, Vec<F> both,
@@ -209,6 +217,7 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
             s2_t2 = ra.s2_t2 + rb.s2_t2;
     const F tn1 = ra.tn1 + rb.tn1, tn2 = ra.tn2 + rb.tn2, t11 = ra.t11 + rb.t11, t12 = ra.t12 + rb.t12,
             t22 = ra.t22 + rb.t22;
+    const F lever = load<F>(block.lever + lane);
     u32 pair = 0;
     for (u32 k = 0; k < 4; ++k) {
         const F turn_1 = madd(y[k], t11, nmadd(x[k], t12, n_t1)), turn_2 = madd(y[k], t12, nmadd(x[k], t22, n_t2));
@@ -219,17 +228,21 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
             put(block.between[pair++] + lane, madd(y[j], turn_1, nmadd(x[j], turn_2, along)));
         put(block.on_first[k] + lane, madd(y[k], s1_t1, nmadd(x[k], s1_t2, n1)));
         put(block.on_second[k] + lane, madd(y[k], s2_t1, nmadd(x[k], s2_t2, n2)));
-        put(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)));
+        put(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)) * lever);
     }
     const F determinant = inverse_or_zero(madd(s11, s22, -(s12 * s12)));
     put(block.stick[0] + lane, s22 * determinant);
     put(block.stick[1] + lane, -(s12 * determinant));
     put(block.stick[2] + lane, s11 * determinant);
     const F half = splat<F>(0.5f), unequal = half * (s11 - s22);
-    put(block.slip + lane, inverse_or_zero(madd(half, s11 + s22, root(madd(unequal, unequal, s12 * s12)))));
-    put(block.first_on_twist + lane, ra.s1_tn + rb.s1_tn);
-    put(block.second_on_twist + lane, ra.s2_tn + rb.s2_tn);
-    put(block.twist_mass + lane, inverse_or_zero(ra.tnn + rb.tnn));
+    const F most = madd(half, s11 + s22, root(madd(unequal, unequal, s12 * s12)));
+    const F s13 = (ra.s1_tn + rb.s1_tn) * lever, s23 = (ra.s2_tn + rb.s2_tn) * lever;
+    const F s33 = (ra.tnn + rb.tnn) * lever * lever, apart = half * (most - s33);
+    const F across = root(madd(apart, apart, madd(s13, s13, s23 * s23)));  // so that none of the three answers more
+    put(block.slip + lane, inverse_or_zero(madd(half, most + s33, across)));
+    put(block.first_on_twist + lane, s13);
+    put(block.second_on_twist + lane, s23);
+    put(block.twist_mass + lane, inverse_or_zero(s33));
 }
 
 // Frames, arms and effective masses of contacts, once a step.
@@ -275,8 +288,12 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
         store(block.along_first[k] + lane, x[k]);
         store(block.along_second[k] + lane, y[k]);
     }
+    lever = lever * share * splat<F>(lever_of_face);
+    const F shortest = splat<F>(least_lever * least_lever) * dot(arm_a, arm_a);
+    lever = pick(below(shortest, lever * lever), lever, zero);
+    store(block.lever + lane, lever);
+    store(block.twist + lane, load<F>(block.twist + lane) * inverse_or_zero(lever));
     prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
-    store(block.lever + lane, lever * share);
 
     const Vec<F> friction = load_vec<F>(block.arm_b, lane);  // where place_contact put it
     store(block.friction[0] + lane, dot(friction, f.first));
@@ -361,7 +378,7 @@ TBS_FUNCTION void report_contacts(W &w, Group &group) {
         const Vec<f32> friction = add_scaled(scaled(f.first, first), f.second, second);
         contact.friction = {friction.x, friction.y, friction.z};
         contact.set_friction_sum(sign * block.sum(lane, f.first, f.second));
-        contact.twist = block.twist[lane];
+        contact.twist = block.twist[lane] * block.lever[lane];
         contact.preload = block.preload[lane];
         contact.total = block.done[lane];
         for (u32 k = 0; k < points_per_contact; ++k) {

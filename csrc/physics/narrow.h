@@ -81,12 +81,10 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
         point.separation = from.separation;
         point.feature = from.feature;
         point.impulse = 0.0f;
-        if (before != no_place && k < manifold.count) {
-            for (u32 j = 0; j < points_per_contact; ++j) {
-                if (kept.feature[before][j] == from.feature) point.impulse = kept.impulse[before][j];
-            }
-        }
     }
+    if (before == no_place) return;
+    take_impulses(contact, [&](u32 j) { return u32(kept.feature[before][j]); },
+                  [&](u32 j) { return kept.impulse[before][j]; });
 }
 
 // The drift of a body in so many seconds.

@@ -11,8 +11,8 @@
 //     w.contacts[k], w.joints[k]                           // new impulses, `broken`
 //
 // Write counts inside of group.once. Impulses of contacts and joints, and preloads, are results, from which the next
-// step starts: copy them to the contact of the same pair, impulses of points by feature (0 for a new one). Static
-// and kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
+// step starts: copy them to the contact of the same pair, impulses of points by `take_impulses`. Static and
+// kinematic bodies are bodies like others, but static ones may be left out: a contact or joint whose `b` is
 // `no_body` is with the ground, which does not move. Contacts between two bodies that are not dynamic are ignored.
 //
 // Order matters for bits: bodies, contacts and joints in the same order give the same bits, on any device and for any
@@ -55,7 +55,7 @@ struct ContactPoint {
                       // origin a point would be less exact
     f32 separation;   // m along the normal, negative where they overlap
     f32 impulse;      // N s along the normal in the last substep
-    u32 feature;      // not looked at: for whoever keeps impulses
+    u32 feature;      // the same in the next step: for take_impulses
 };
 
 // The sum of a contact's friction over the step, where it is wanted.
@@ -84,6 +84,30 @@ struct SolverContact : FrictionOfStep<sums_friction> {
     f32 total;                             // result: N s along the normal in the whole step, of all points
     ContactPoint points[points_per_contact];
 };
+
+// Gives a contact's points the impulses that it had, by features. The impulses of points that are gone push at new ones,
+// in equal shares: as a disc spins, other points of its rim bear the load, and one without would shift the middle.
+template <class FeatureOf, class ImpulseOf>
+TBS_FUNCTION void take_impulses(SolverContact &contact, FeatureOf &&feature, ImpulseOf &&impulse) {
+    f32 gone = 0.0f;
+    u32 stay = 0, staying = 0;  // bit k: point k has been there; how many have
+    for (u32 j = 0; j < points_per_contact; ++j) {
+        bool stays = false;
+        for (u32 k = 0; k < contact.count; ++k) {
+            if (contact.points[k].feature != feature(j)) continue;
+            contact.points[k].impulse = impulse(j);
+            staying += 1 - (stay >> k & 1);
+            stay |= 1u << k;
+            stays = true;
+        }
+        if (!stays) gone += impulse(j);
+    }
+    if (staying == contact.count) return;
+    const f32 share = divide(gone, f32(contact.count - staying));
+    for (u32 k = 0; k < contact.count; ++k) {
+        if ((stay >> k & 1) == 0) contact.points[k].impulse = share;
+    }
+}
 
 // Bits of SolverJoint::axes. Frames are at the anchors; their x axis is the joint's axis. Bits 0 to 5: the joint holds
 // the motion along x, y, z, the rotation about x, y, z. The axis of one further bit, if any, is driven and limited.

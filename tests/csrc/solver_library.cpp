@@ -102,11 +102,11 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
         point.anchor = 0.5f * (m.points[k].anchor_a + (apart + m.points[k].anchor_b));
         point.separation = m.points[k].separation;
         point.feature = m.points[k].feature;
-        for (u32 j = 0; before != nullptr && j < before->count; ++j) {
-            if (before->points[j].feature == point.feature) point.impulse = before->points[j].impulse;
-        }
     }
-    if (before != nullptr) out.friction = before->friction, out.twist = before->twist, out.preload = before->preload;
+    if (before == nullptr) return true;
+    take_impulses(out, [&](u32 j) { return j < before->count ? before->points[j].feature : 0xffffu; },
+                  [&](u32 j) { return j < before->count ? before->points[j].impulse : 0.0f; });
+    out.friction = before->friction, out.twist = before->twist, out.preload = before->preload;
     return true;
 }
 

@@ -179,6 +179,7 @@ TBS_CALLED f32 clip_face(const BoxPair &pair, u32 i, f32 margin, f32 size, const
     const u32 face = 8 * i + (side > 0.0f ? 4 : 0) + (b_looks ? face_of_b : 0);
     f32 lowest = infinity;
     manifold.count = chosen.count;
+    manifold.corners = chosen.corners;
     manifold.normal = b_looks ? -up : up;
     for (u32 k = 0; k < chosen.count; ++k) {
         const f32 height = chosen.w[k];

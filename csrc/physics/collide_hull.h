@@ -75,6 +75,7 @@ TBS_CALLED f32 clip_faces(const Polytope<Room> &own, u32 face, const Polytope<Ro
     choose(points, margin, 1e-3f * size, chosen);
     manifold.normal = axes.normal;
     manifold.count = chosen.count;
+    manifold.corners = chosen.corners;
     f32 lowest = infinity;
     for (u32 k = 0; k < chosen.count; ++k) {
         const vec3 on_own = axes.back(chosen.u[k], chosen.v[k]);

@@ -92,6 +92,7 @@ TBS_CALLED void collide_vertices_plane(const Geometry &a, const Transform &at_a,
     Chosen chosen;
     choose(points, margin, 1e-5f * extent, chosen);
     manifold.normal = -plane.normal;
+    manifold.corners = chosen.corners;
     for (u32 k = 0; k < chosen.count; ++k) {
         const u32 vertex = chosen.number[k];
         add_plane_point(plane, frame * (hull.vertex(vertex) * a.size), chosen.w[k], vertex, manifold);

@@ -92,6 +92,14 @@ inline constexpr f32 preload_share = 0.95f, preload_rate = 2.0f;  // 1/s
 // a spring would (each one pushes against motion anew); a stiffer one oscillates.
 inline constexpr f32 most_contact_rate = 0.2f;
 
+// The mean distance from the middle of an even pressure over a face with so many corners, in shares of that of the
+// corners: the lever of friction about the normal. 1/2 along a line, 2/3 in a disc; of regular polygons within 1 %, of
+// triangles within 5 % and of rectangles within 8 %.
+TBS_FUNCTION f32 lever_of_face(u32 corners) {
+    const f32 n = f32(corners);
+    return corners < 3 ? 0.5f : 2.0f / 3.0f - divide(2.0f, n * n);
+}
+
 // Writes a contact into its place, from where prepare_contact goes on: so that the first body can be moved, and points
 // are seen from it.
 template <class W>
@@ -114,6 +122,7 @@ TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock
     block.keep[lane] = greater(contact.static_friction, contact.dynamic_friction);
     block.bounce[lane] = contact.restitution;
     block.preload[lane] = contact.preload;
+    block.lever[lane] = lever_of_face(contact.corners < contact.count ? contact.count : contact.corners);
     for (u32 k = 0; k < points_per_contact; ++k) {
         const ContactPoint &point = contact.points[k];
         const bool some = k < contact.count;
@@ -131,7 +140,7 @@ TBS_FUNCTION void place_nothing(W &, ContactBlock &block, u32 lane) {
     store_vec<f32>(block.normal, lane, {});
     store_vec<f32>(block.arm_b, lane, {});
     block.twist[lane] = block.slide[lane] = block.keep[lane] = block.bounce[lane] = 0.0f;
-    block.preload[lane] = 0.0f;
+    block.preload[lane] = block.lever[lane] = 0.0f;
     for (u32 k = 0; k < points_per_contact; ++k) {
         block.on_first[k][lane] = block.on_second[k][lane] = block.on_twist[k][lane] = block.impulse[k][lane] = 0.0f;
         block.start[k][lane] = no_point;
@@ -188,9 +197,6 @@ TBS_FUNCTION Response<F> response(const Frame<F> &f, const Inertia<F> &inertia, 
     return r;
 }
 
-// The lever of friction about the normal, of the mean distance of points from the middle: points are at the rim of the
-// face, over which the pressure of a disc is spread.
-inline constexpr f32 lever_of_face = 2.0f / 3.0f;
 // Of the arm to the middle: a shorter lever is due to rounding.
 inline constexpr f32 least_lever = 1e-5f;
 
@@ -288,7 +294,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
         store(block.along_first[k] + lane, x[k]);
         store(block.along_second[k] + lane, y[k]);
     }
-    lever = lever * share * splat<F>(lever_of_face);
+    lever = lever * share * load<F>(block.lever + lane);
     const F shortest = splat<F>(least_lever * least_lever) * dot(arm_a, arm_a);
     lever = pick(below(shortest, lever * lever), lever, zero);
     store(block.lever + lane, lever);

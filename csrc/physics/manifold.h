@@ -51,7 +51,11 @@ struct Chosen {
     u32 count;
     f32 u[4], v[4], w[4];
     u32 slot[4], number[4];  // number: part * n + lane
+    u32 corners;             // candidates that lie about as deep as the deepest
 };
+
+// Of the width over a face: points that differ less in their depth touch together.
+inline constexpr f32 level_depth = 0.01f;
 
 // How far out a point is in a direction along the face, where depth counts as much as distance.
 TBS_FUNCTION f32 score(u32 slot, f32 u, f32 v, f32 w) {
@@ -84,7 +88,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
             lowest = min(lowest, (ordered(w) & ~low) | number);
         }
     }
-    chosen.count = 0;
+    chosen.count = chosen.corners = 0;
     const auto take = [&](u32 slot, u32 number) {
         chosen.number[slot] = number;
         chosen.u[slot] = points.u[number / n][number % n];
@@ -105,6 +109,12 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
         found = found || chosen.number[slot] == deepest || (touching && chosen.w[slot] <= w + 0.1f * same);
         nearest = less < loss ? slot : nearest;
         loss = min(less, loss);
+    }
+    const f32 width = score(0, chosen.u[0], chosen.v[0], 0.0f) + score(2, chosen.u[2], chosen.v[2], 0.0f);
+    const f32 level = fma(level_depth, width, w);
+    for (u32 lane = 0; lane < all; ++lane) {
+        TBS_UNROLL
+        for (u32 part = 0; part < parts; ++part) chosen.corners += u32(points.w[part][lane] <= level);
     }
     if (!found) take(nearest, deepest);
     // Leave out repetitions.
@@ -141,7 +151,7 @@ TBS_FUNCTION void turn_round(Manifold &manifold) {
 
 TBS_FUNCTION void drop(Manifold &manifold) {
     manifold.normal = {0, 0, 1};
-    manifold.count = 0;
+    manifold.count = manifold.corners = 0;
 }
 
 // Whether all numbers are finite, so that the search among them succeeds.

@@ -58,6 +58,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
     contact.a = step.mover[a];
     contact.b = step.mover[b];
     contact.count = manifold.count;
+    contact.corners = manifold.corners;
     contact.static_friction = together(own.static_friction, other.static_friction);
     contact.dynamic_friction = together(own.dynamic_friction, other.dynamic_friction);
     contact.restitution = max(own.restitution, other.restitution);

@@ -60,6 +60,7 @@ struct Manifold {
 
     vec3 normal;                  // world axes, unit, from a to b; (0, 0, 1) where count is 0
     u32 count;                    // of points, 0 to 4
+    u32 corners;                  // of the face in which the shapes touch; `count` if below that
     Point points[4];
 };
 

@@ -75,6 +75,7 @@ struct FrictionOfStep<false> {
 struct SolverContact : FrictionOfStep<sums_friction> {
     u32 a, b;                              // bodies; b may be no_body
     u32 count;                             // of points
+    u32 corners;                           // of the face in which the bodies touch; `count` if below that
     f32 static_friction, dynamic_friction; // greatest tangential per normal force: at rest, while sliding; 0 or more
     f32 restitution;                       // 0 .. 1
     vec3 normal;                           // unit, from a to b

@@ -10,7 +10,7 @@ namespace tbs::physics {
 using namespace tbs;
 using namespace tbs::physics;
 
-static_assert(sizeof(Body) == 48 && sizeof(Manifold) == 16 + 4 * 32);
+static_assert(sizeof(Body) == 48 && sizeof(Manifold) == 20 + 4 * 32);
 
 extern "C" void collide_pairs(const Body *a, const Body *b, const f32 *margin, const Hull *hulls, Manifold *out,
                               i64 n) {

@@ -20,7 +20,7 @@ BODY = np.dtype(
     ]
 )
 POINT = np.dtype([("anchor_a", f32, 3), ("anchor_b", f32, 3), ("separation", f32), ("feature", np.uint32)])
-MANIFOLD = np.dtype([("normal", f32, 3), ("count", np.uint32), ("points", POINT, 4)])
+MANIFOLD = np.dtype([("normal", f32, 3), ("count", np.uint32), ("corners", np.uint32), ("points", POINT, 4)])
 
 
 @cache

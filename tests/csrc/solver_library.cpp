@@ -88,7 +88,7 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
          });
     if (m.count == 0) return false;
     out = {};
-    out.a = a, out.b = b, out.count = m.count, out.normal = m.normal;
+    out.a = a, out.b = b, out.count = m.count, out.corners = m.corners, out.normal = m.normal;
     out.static_friction = sqrt(shapes[a].static_friction * shapes[b].static_friction);
     out.dynamic_friction = sqrt(shapes[a].dynamic_friction * shapes[b].dynamic_friction);
     out.restitution = max(shapes[a].restitution, shapes[b].restitution);

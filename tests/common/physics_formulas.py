@@ -66,3 +66,40 @@ def elliptic_quarter_turn(amplitude: float) -> float:
 def tilts(rotations: np.ndarray) -> np.ndarray:
     """Angles ``[...]`` between the bodies' z axes and the world's."""
     return np.arccos(np.clip(matrices(rotations)[..., 2, 2], -1, 1))
+
+
+def spread_over(corners: np.ndarray, across: int = 60) -> np.ndarray:
+    """Places ``[places, 2]``, evenly over a convex polygon whose corners ``[n, 2]`` go round counter-clockwise."""
+    low, high = corners.min(0), corners.max(0)
+    shares = (np.arange(across) + 0.5) / across
+    grid = np.stack(np.meshgrid(*(low[:, None] + shares * (high - low)[:, None])), -1).reshape(-1, 2)
+    along, away = np.roll(corners, -1, 0) - corners, grid[:, None] - corners
+    return grid[(along[:, 0] * away[..., 1] - along[:, 1] * away[..., 0] >= 0).all(1)]
+
+
+def slowed_by_friction(
+    corners: np.ndarray, deceleration: float, velocity: Any, spin: float, step: float = 1e-3
+) -> np.ndarray:
+    """A plate that slides and spins on a plane, under even pressure, until it rests.
+
+    Args:
+        corners: ``[n, 2]`` of the convex plate, about its middle, counter-clockwise, m.
+        deceleration: of one that slides only, m/s^2.
+        velocity, spin: at the start, m/s and rad/s.
+        step: of the integration, s.
+
+    Returns:
+        ``[steps, 6]``: place, angle, velocity, spin after each step.
+    """
+    places, rows = spread_over(corners), []
+    place, angle, velocity = np.zeros(2), 0.0, np.array(velocity, np.float64)
+    moment = (places**2).sum(1).mean()  # of 1 kg
+    while np.hypot(*velocity) > 0.003 or abs(spin) > 0.01:
+        x, y = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]) @ places.T
+        slip = velocity[:, None] + spin * np.array([-y, x])
+        push = -deceleration * slip / np.sqrt((slip**2).sum(0) + 1e-10)
+        velocity = velocity + step * push.mean(1)
+        spin += step * (x * push[1] - y * push[0]).mean() / moment
+        place, angle = place + step * velocity, angle + step * spin
+        rows.append((*place, angle, *velocity, spin))
+    return np.array(rows)

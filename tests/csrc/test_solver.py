@@ -132,7 +132,7 @@ def test_what_rides_on_a_turntable_stays_on_its_circle(library, speed, radius):
 
 @pytest.mark.parametrize("width, tolerance", [(1.0, 0.02), (0.5, 0.03), (0.2, 0.08)])
 def test_a_lying_plate_stops_spinning_as_under_even_pressure(library, width, tolerance):
-    """The lever of friction is the mean distance from the middle of the plate's face: exact for a square, nearly for others."""
+    """The lever of friction is the mean distance from the middle of the face: exact for a square, nearly for others."""
     scene = Scene(library)
     scene.ground()
     half = np.array((0.5, 0.5 * width))

@@ -13,6 +13,7 @@ from physics_formulas import inertia
 from physics_scenes import NO_GRAVITY, G, floor
 
 from torch_batchsim import WorldFault
+from torch_batchsim.bench.ants import Ants
 from torch_batchsim.bench.physics_worlds import joint_columns
 from torch_batchsim.bench.scenes import Body, Joint, Scene, box, sphere, to_position, to_velocity
 from torch_batchsim.physics import JointKind
@@ -198,3 +199,17 @@ def test_a_sleeper_wakes_when_its_joint_changes() -> None:
     crowd.sim.ragged("Link.physics.Joint.drive_target").values[1] = 0.5
     step(crowd, 120)
     assert crowd.now(0).bodies[1].position[1] == pytest.approx(0.5, abs=0.005)
+
+
+def test_a_body_on_legs_stands_without_creeping() -> None:
+    """Joints know what contacts push before a step begins. Ankles are at their limits, which bear the torso."""
+    run = Ants(4)
+    for _ in range(200):
+        run.advance(torch.zeros(4, 8))
+    before = run.read()["positions"]
+    for _ in range(200):
+        run.advance(torch.zeros(4, 8))
+    after = run.read()
+    assert np.abs(after["positions"] - before)[:, :9].max() < 5e-5
+    assert max(np.abs(after[name])[:, :9].max() for name in ("linear", "angular")) < 1e-3
+    assert run.separation() < 1e-4

@@ -251,7 +251,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept,
                 if (step.joint_idle[place] != joint_works) return;
                 if (step.joint_turned[place] != 0) turn(row);
                 Joint &joint = rows[i];
-                joint.broken = i32(row.broken);
+                joint.broken = u8(row.broken);
                 joint.linear = row.linear;
                 joint.angular = row.angular;
                 joint.along = row.along;

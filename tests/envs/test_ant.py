@@ -288,7 +288,7 @@ def test_hinges_hold_on_the_ground() -> None:
 
 MODEL = """<mujoco>
   <compiler angle="radian"/>
-  <option timestep="0.001" gravity="0 0 {gravity}" cone="elliptic"/>
+  <option timestep="0.001" gravity="0 0 {gravity}" cone="elliptic" impratio="100"/>
   <default>
     <joint armature="{armature}" damping="{damping}" limited="true"/>
     <geom contype="1" conaffinity="0" condim="3" density="{density}" friction="1 0 0"/>
@@ -370,7 +370,7 @@ def test_an_ant_in_the_air_moves_as_mujoco_has_it() -> None:
 
 def test_an_ant_rests_as_high_as_in_mujoco() -> None:
     ours, theirs = beside_mujoco(-9.81, 0.6, np.zeros((60, 8)))
-    assert abs(ours[-1, 0, 2] - theirs[-1, 0, 2]) < 0.008  # whose contacts are softer
+    assert abs(ours[-1, 0, 2] - theirs[-1, 0, 2]) < 0.003  # with impratio 1 MuJoCo's feet slide apart
     assert np.abs(ours[-1] - ours[-2]).max() < 2e-3
 
 

@@ -62,7 +62,9 @@ def test_what_is_grabbed_moves_with_the_agent_until_it_lets_go() -> None:
     scene.step({HIDER: BACK}, 30)
     between = scene.place("Box") - scene.place("Agent")
     assert scene.place("Agent")[1] < -1.5
-    assert between == pytest.approx([0.0, 2.5, 0.0], abs=0.05)
+    turn = scene.views["self"][HIDER, 6:8].tolist()  # at this speed the pair sways
+    assert between == pytest.approx([-2.5 * turn[0], 2.5 * turn[1], 0.0], abs=0.005)
+    assert abs(turn[0]) < 0.1
     scene.step({HIDER: LEFT}, 12).step(times=5)
     turn = scene.views["self"][HIDER, 6:8].tolist()
     assert abs(turn[0]) > 0.05

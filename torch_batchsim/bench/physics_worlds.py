@@ -114,9 +114,9 @@ def _joint(scene: Scene, joint: scenes.Joint) -> dict[str, Any]:
         row[f"anchor_{end}"] = np.float32(rotated(np.subtract(joint.anchor, body.position if body else 0.0), back))
         row[f"frame_{end}"] = np.float32(product(back, frame))
     if joint.limits is not None:
-        row |= {"limited": np.int32(1), "lower": np.float32(joint.limits[0]), "upper": np.float32(joint.limits[1])}
+        row |= {"limited": np.uint8(1), "lower": np.float32(joint.limits[0]), "upper": np.float32(joint.limits[1])}
     else:
-        row |= {"limited": np.int32(0), "lower": np.float32(0), "upper": np.float32(0)}
+        row |= {"limited": np.uint8(0), "lower": np.float32(0), "upper": np.float32(0)}
     cone = 0.0 if joint.kind != "ball" or joint.limits is None else joint.limits[1]
     motor = asdict(joint.motor or scenes.Motor())
     return row | {name: np.float32(value) for name, value in (*motor.items(), ("cone", cone))}

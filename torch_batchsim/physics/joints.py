@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ..declare.schema import Component
-from ..types import Entity, f32, i32, quat, vec3
+from ..types import Entity, f32, i32, quat, u8, vec3
 
 _AXES = ("x", "y", "z", "rx", "ry", "rz")
 # Further bits of SolverJoint::axes in csrc/physics/workspace.h.
@@ -93,9 +93,9 @@ class Joint(Component):
     a: Entity  # a body; empty: the world
     b: Entity
     kind: i32  # a JointKind
-    limited: i32  # 1: lower and upper hold; of a ball: cone
-    collide: i32  # 1: the two bodies collide
-    broken: i32  # 1 after more than break_force or break_torque: it holds nothing
+    limited: u8  # 1: lower and upper hold; of a ball: cone
+    collide: u8  # 1: the two bodies collide
+    broken: u8  # 1 after more than break_force or break_torque: it holds nothing
     anchor_a: vec3  # in the frame of the body or the world, metres
     anchor_b: vec3
     frame_a: quat  # from the joint's frame to that of the body or the world

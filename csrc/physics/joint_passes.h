@@ -146,12 +146,9 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
                 });
             } else if (w.axes_act != 0) {  // joints of one colour may share a body
                 group.once([&] {
-                    for (u32 i = 0; i < w.joint_count; ++i) {
-                        if (w.in_tree[i] == 0) continue;
-                        JointBlock &block = w.joint_blocks[w.joint_item[i] / block_items];
-                        const u32 lane = w.joint_item[i] % block_items;
+                    for_tree_joints(w, [&](JointBlock &block, u32 lane) {
                         if (block.along[lane] != 0.0f) give_again<f32>(w, block, lane);
-                    }
+                    });
                 });
             }
             if (shared && one_by_one) solve_trees<true>(w, group, pace, true);

@@ -4,7 +4,8 @@
 // feeds the next. A tree can be solved directly in a time that is linear in its joints (Featherstone 1983, "The
 // calculation of robot dynamics using articulated-body inertias"; Baraff 1996, "Linear-time dynamics using Lagrange
 // multipliers"). The bodies that hang on a body are to it a further inertia, of 6 x 6 numbers, which a joint passes on
-// as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. What acts on an axis (joint_axis.h) is in these equations too.
+// as far as it holds. Each joint has a child, which it holds, and a parent, which holds it. What acts on an axis
+// (joint_axis.h) is in these equations too.
 //
 // Joints that would close a loop, and those of bodies with locked axes, are not in a tree: they are solved one after
 // the other, before the trees.
@@ -489,24 +490,25 @@ template <class W>
 TBS_FUNCTION u32 tree_of(W &w, const JointBlock &block, u32 lane) {
     return island_of(w.tree_set, block.child[lane]);
 }
-// Lists in w.tree_next the trees of which changed(block, lane) of a joint is not 0, and makes no others active. Returns
-// whether there are any.
+template <class W, class Visit>
+TBS_FUNCTION void for_tree_joints(W &w, Visit &&visit) {
+    for (u32 i = 0; i < w.joint_count; ++i) {
+        if (w.in_tree[i] != 0) visit(w.joint_blocks[w.joint_item[i] / block_items], w.joint_item[i] % block_items);
+    }
+}
+// Makes those trees active that have a joint where changed(block, lane, moves) holds; `moves` is 1 where one before it
+// in the tree did. Returns whether there are any.
 template <class W, class Changed>
 TBS_FUNCTION bool keep_active(W &w, Changed &&changed) {
     bool any = false;
     for (u32 i = 0; i < w.body_count; ++i) w.tree_next[i] = 0;
-    const auto for_tree_joints = [&](auto &&visit) {
-        for (u32 i = 0; i < w.joint_count; ++i) {
-            if (w.in_tree[i] == 0) continue;
-            JointBlock &block = w.joint_blocks[w.joint_item[i] / block_items];
-            const u32 lane = w.joint_item[i] % block_items;
-            visit(block, lane, w.tree_next[tree_of(w, block, lane)]);
-        }
-    };
-    for_tree_joints([&](JointBlock &block, u32 lane, u32 &moves) {
+    for_tree_joints(w, [&](JointBlock &block, u32 lane) {
+        u32 &moves = w.tree_next[tree_of(w, block, lane)];
         if (changed(block, lane, moves)) moves = 1, any = true;
     });
-    for_tree_joints([&](JointBlock &block, u32 lane, u32 &moves) { block.active[lane] = moves != 0 ? 1.0f : 0.0f; });
+    for_tree_joints(w, [&](JointBlock &block, u32 lane) {
+        block.active[lane] = w.tree_next[tree_of(w, block, lane)] != 0 ? 1.0f : 0.0f;
+    });
     return any;
 }
 

@@ -74,11 +74,7 @@ class Ants(SceneRun):
 
     def __init__(self, worlds: int, in_air: bool = False, **options: Any) -> None:
         super().__init__(ant(in_air), worlds, **options)
-        self._torque, self._separation = (self._joints(f"Joint.{name}") for name in ("torque", "separation"))
-
-    def _joints(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        ragged = self.sim.ragged(f"Link.physics.{name}")
-        return ragged.values, ragged.first.long()[:, None] + torch.arange(len(self.scene.joints))
+        self._torque = self.rows("Link", "Joint.torque")
 
     def advance(self, torques: torch.Tensor) -> None:
         """A step with torques ``[worlds, 8]``, N m."""
@@ -88,21 +84,26 @@ class Ants(SceneRun):
 
     def separation(self) -> float:
         """The greatest of all joints, m."""
-        column, rows = self._separation
+        column, rows = self.rows("Link", "Joint.separation")
         return float(column[rows].max())
 
     def random(self, generator: torch.Generator) -> torch.Tensor:
         return (torch.rand(self.sim.num_worlds, 8, generator=generator) * 2 - 1) * TORQUE
 
 
+def flown(**options: Any) -> Ants:
+    """Behind the flights in the air."""
+    torques = flights()
+    run = Ants(len(torques), in_air=True, **options)
+    for step in range(FLIGHT):
+        run.advance(torch.from_numpy(torques[:, step]).float())
+    return run
+
+
 def our_ants(options: Options) -> Iterator[Contender]:
     """Ants in our physics, with what they keep to when the clock stops."""
     where = {"device": options.device, "num_threads": threads_of(options), "executor": options.executor}
-    torques = flights()
-    flown = Ants(len(torques), in_air=True, **where)
-    for step in range(FLIGHT):
-        flown.advance(torch.from_numpy(torques[:, step]).float())
-    places = flown.read()["positions"]
+    places = {"places": flown(**where).read()["positions"]} if options.beside == "mujoco" else {}
     for worlds in options.num_worlds:
         run, generator = Ants(worlds, **where), torch.Generator().manual_seed(0)
         for _ in range(SETTLING):
@@ -117,7 +118,7 @@ def our_ants(options: Options) -> Iterator[Contender]:
             return {
                 "penetration_mm": float(depth.max()) * 1e3,
                 "separation_mm": run.separation() * 1e3,
-                "places": places,
+                **places,
             }
 
         batches = [run.random(generator) for _ in range(4)]

@@ -185,10 +185,11 @@ class SceneRun:
         given |= {f"physics.{name}": tensor for name, tensor in (more or {}).items()}
         return self.sim.create(table, torch.arange(worlds), given)
 
-    def _rows(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """A column of the movers, and the numbers ``[worlds, movers]`` of each world's rows."""
-        ragged = self.sim.ragged(f"Mover.physics.{name}")
-        return ragged.values, ragged.first.long()[:, None] + torch.arange(len(self._movers))
+    def rows(self, table: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """A column of Mover or Link, and the numbers ``[worlds, bodies or joints]`` of each world's rows."""
+        ragged = self.sim.ragged(f"{table}.physics.{name}")
+        count = len(self._movers if table == "Mover" else self.scene.joints)
+        return ragged.values, ragged.first.long()[:, None] + torch.arange(count, device=ragged.first.device)
 
     def start(self) -> dict[str, np.ndarray]:
         """The start of the scene, for ``write``: names as in ``Trajectory``, arrays ``[worlds, bodies, ...]``."""
@@ -198,14 +199,14 @@ class SceneRun:
     def write(self, state: Mapping[str, np.ndarray]) -> None:
         """Set poses and velocities of the bodies that are not static."""
         for name, values in state.items():
-            column, rows = self._rows(_COLUMNS[name])
+            column, rows = self.rows("Mover", _COLUMNS[name])
             column[rows] = torch.from_numpy(np.asarray(values[:, self._movers], np.float32)).to(column.device)
 
     def read(self) -> dict[str, np.ndarray]:
         """Poses and velocities of all bodies, ``[worlds, bodies, ...]`` in float64."""
         state = self.start()
         for name, values in state.items():
-            column, rows = self._rows(_COLUMNS[name])
+            column, rows = self.rows("Mover", _COLUMNS[name])
             values[:, self._movers] = column[rows].cpu().numpy()
         return state
 

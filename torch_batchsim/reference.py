@@ -69,7 +69,10 @@ SECTIONS = (
         "Words in front of functions, and numbers",
         "platform.h",
         ("has_chip",),
-        ("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_UNROLL", "TBS_NO_UNROLL"),
+        (
+            *("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_PRECOMPILED"),
+            *("TBS_UNROLL", "TBS_NO_UNROLL"),
+        ),
     ),
     Section(
         "World, rows, episode",

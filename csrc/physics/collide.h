@@ -37,8 +37,12 @@ TBS_FUNCTION void collide_ordered(const Geometry &a, const Transform &at_a, cons
 //
 // Of shapes of different kinds collide(b, ..., a, ...) is the same manifold seen from the other side to the bit. Of
 // shapes of one kind it is another manifold of the same contact.
-TBS_CALLED void collide(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
-                          f32 margin, Manifold &manifold) {
+#ifdef TBS_USES_PRECOMPILED
+TBS_PRECOMPILED void collide(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
+                             f32 margin, Manifold &manifold);
+#else
+TBS_PRECOMPILED void collide(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
+                             f32 margin, Manifold &manifold) {
     const bool ordered = a.kind <= b.kind;
     drop(manifold);
     collide_ordered(ordered ? a : b, ordered ? at_a : at_b, ordered ? b : a, ordered ? at_b : at_a, margin, manifold);
@@ -48,7 +52,9 @@ TBS_CALLED void collide(const Geometry &a, const Transform &at_a, const Geometry
         turn_round(manifold);
     }
 }
-TBS_CALLED Manifold collide(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
+#endif
+
+TBS_FUNCTION Manifold collide(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
                               f32 margin) {
     Manifold manifold;
     collide(a, at_a, b, at_b, margin, manifold);

@@ -7,10 +7,7 @@
 #include "physics/collide.h"
 #include "physics/crossing.h"
 #include "physics/make.h"
-
-inline constexpr bool sums_friction = Constants::contact_forces != 0;  // asked for by archetypes with ContactForce
-
-#include "physics/solver.h"
+#include "physics/solve_world.h"
 #include "physics/sound.h"
 
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
@@ -35,9 +32,6 @@ struct Boxes {
 struct Pair {
     u32 a, b;  // a is dynamic; where both are, a < b
 };
-
-// The solver's memory: on a device in `Core`, which is on chip if it is small enough.
-using Solver = Workspace<most_movers, most_contacts, most_joints, has_chip ? u32(sizeof(Core)) : 0>;
 
 // All else that a step works on. Both are the library's workspace: nothing in them outlives the step.
 struct Step {
@@ -146,12 +140,90 @@ TBS_FUNCTION u32 mark_of(const Mass &mass) {
            19u * mark_of(vec3{m[3], m[4], m[5]});
 }
 
+// A row of a body, with defaults for all that its table lacks.
+struct BodyRow {
+    Pose pose;
+    Shape shape;
+    Material material;
+    Filter filter;
+    Velocity velocity;
+    Mass mass;
+    Motion motion;
+    Force force;
+};
+
+// The first fault of a row, by the number of its sentence.
+struct Wrong {
+    Fault fault;
+    u32 sentence;
+    bool is;
+};
+
+// The first fault of a row's components; of a body that moves, also of those with its motion.
+TBS_FUNCTION Wrong wrong_in(const BodyRow &row, bool moves, vec3 acceleration) {
+    const Velocity &velocity = row.velocity;
+    const Force &force = row.force;
+    if (!is_finite(row.pose.position) || !is_rotation(row.pose.rotation))
+        return {Fault::not_finite, wrong_in(row.pose), true};
+    const bool moving = is_finite(velocity.linear) && is_finite(velocity.angular) && is_finite(force.force) &&
+                        is_finite(force.torque) && is_finite(acceleration) && is_finite(row.motion.still);
+    if (moves && !moving) return {Fault::not_finite, wrong_in(velocity, force, row.motion), true};
+    if (!is_shape(row.shape)) return {Fault::bad_shape, wrong_in(row.shape), true};
+    const u32 kind = u32(row.motion.kind);
+    const bool heavy = is_mass(row.mass) && kind <= body_dynamic && (row.mass.inverse > 0.0f || kind != body_dynamic);
+    if (moves && !heavy) return {Fault::bad_mass, wrong_in(row.mass, row.motion), true};
+    if (!is_material(row.material)) return {Fault::bad_material, wrong_in(row.material), true};
+    return {};
+}
+
+// Puts a row into the step as body `body`. `mover`: its number in the solver, or no_body.
+TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settings, vec3 gravity, u32 body, u32 mover,
+                          const BodyRow &row) {
+    const bool moves = mover != no_body;
+    const f32 time = settings.time;
+    step.at[body] = {row.pose.position, normalize(row.pose.rotation)};
+    step.shape[body] = row.shape;
+    step.material[body] = row.material;
+    step.group[body] = row.filter.group;
+    step.mask[body] = row.filter.mask;
+    step.mover[body] = mover;
+    step.pushed[body] = 0;
+    step.reach[body] = step.reach_around[body] = 0.0f;
+    step.ahead[body] = {};
+    if constexpr (Constants::sleep != 0) {
+        step.mark[body] = mark_of(row.shape, row.filter, row.motion);
+        step.mark[body] += mark_of(row.material) + (moves ? mark_of(row.mass) : 0);
+        step.mark_of_pose[body] = mark_of(row.pose.position, row.pose.rotation);
+    }
+    const SolverBody own = solver_body(row.pose, row.velocity, row.mass, row.motion, row.force, gravity);
+    const Wrong wrong = wrong_in(row, moves, own.acceleration);
+    if (!moves) return wrong;
+    put_body(*step.solver, mover, own);
+    const bool dynamic = own.kind == body_dynamic;
+    step.pushed[body] = dynamic;
+    step.slow[mover] = 0.0f;
+    if (wrong.is) return wrong;
+    const Geometry geometry = geometry_of(hulls, row.shape);
+    if (dynamic) step.slow[mover] = fast_share * inner_radius(geometry);
+    if (own.kind == body_static) return wrong;
+    const f32 *const turns = row.mass.inverse_inertia;  // whose trace is not less than any answer to a torque
+    const f32 torque = length(row.force.torque) * (turns[0] + turns[1] + turns[2]);
+    const f32 turning = length(row.velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
+    const f32 speed = length(row.velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
+    step.reach_around[body] = time * speed;
+    // The way from rest, in substeps that each go on with the speed at their end.
+    const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
+    if (dynamic && Constants::foresight != 0) {
+        step.ahead[body] = row.force.force * (share * time * time * row.mass.inverse);
+    }
+    step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
+    return wrong;
+}
+
 // Fills the step with the bodies of a world. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
 TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Settings &settings, vec3 gravity,
                          Group &group) {
-    Solver &solver = *step.solver;
-    const f32 time = settings.time;
     const Material usual = default_material(world);
     u32 movers = 0, bodies = 0, unsound = 0;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
@@ -161,68 +233,19 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
             constexpr bool moves = velocities.there && masses.there && motions.there;
             const u32 first_mover = movers;
             unsound += group.count(table.count, [&](u32 i) {
-                const u32 body = table.first + i;
-                const Pose pose = poses[i];
-                const Shape shape = shapes[i];
-                const bool finite = is_finite(pose.position) && is_rotation(pose.rotation);
-                const bool fits = is_shape(shape);
-                bool sound = finite && fits;
-                if (!finite) world.fail(Fault::not_finite, table.place(i, wrong_in(pose)));
-                if (!fits) world.fail(Fault::bad_shape, table.place(i, wrong_in(shape)));
-                step.at[body] = {pose.position, normalize(pose.rotation)};
-                step.shape[body] = shape;
-                step.material[body] = materials.value_or(i, usual);
-                if constexpr (materials.there) {
-                    if (!is_material(step.material[body])) {
-                        world.fail(Fault::bad_material, table.place(i, wrong_in(step.material[body])));
-                        sound = false;
-                    }
-                }
-                step.entity[body] = table.entity(i);
-                const Filter filter = filters.value_or(i, Filter{1, 0xffffffffu});
-                step.group[body] = filter.group;
-                step.mask[body] = filter.mask;
-                step.mover[body] = moves ? first_mover + i : no_body;
-                step.pushed[body] = 0;
-                step.reach[body] = step.reach_around[body] = 0.0f;
-                step.ahead[body] = {};
-                if constexpr (Constants::sleep != 0) {
-                    step.mark[body] = mark_of(shape, filter, moves ? Motion(motions[i]) : Motion{});
-                    step.mark[body] += mark_of(step.material[body]) + (moves ? mark_of(Mass(masses[i])) : 0);
-                    step.mark_of_pose[body] = mark_of(pose.position, pose.rotation);
-                }
+                BodyRow row{poses[i], shapes[i], materials.value_or(i, usual),
+                            filters.value_or(i, Filter{1, 0xffffffffu}), {}, {}, {}, {}};
                 if (moves) {
-                    const Velocity velocity = velocities[i];
-                    const Mass mass = masses[i];
-                    const Motion motion = motions[i];
-                    const Force force = forces.value_or(i, Force{});
-                    const SolverBody own = solver_body(pose, velocity, mass, motion, force, gravity);
-                    const bool moving = is_finite(velocity.linear) && is_finite(velocity.angular) &&
-                                        is_finite(force.force) && is_finite(force.torque) &&
-                                        is_finite(own.acceleration) && is_finite(own.still);
-                    const bool heavy = is_mass(mass) && u32(motion.kind) <= body_dynamic &&
-                                       (mass.inverse > 0.0f || u32(motion.kind) != body_dynamic);
-                    if (!moving) world.fail(Fault::not_finite, table.place(i, wrong_in(velocity, force, motion)));
-                    if (!heavy) world.fail(Fault::bad_mass, table.place(i, wrong_in(mass, motion)));
-                    sound = sound && moving && heavy;
-                    put_body(solver, first_mover + i, own);
-                    const Geometry geometry = geometry_of(hulls, shape);
-                    step.pushed[body] = own.kind == body_dynamic;
-                    step.slow[first_mover + i] = fits && own.kind == body_dynamic ? fast_share * inner_radius(geometry) : 0.0f;
-                    if (sound && own.kind != body_static) {
-                        const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
-                        const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);
-                        const bool dynamic = own.kind == body_dynamic;
-                        const f32 turning = length(velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
-                        const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
-                        step.reach_around[body] = time * speed;
-                        // The way from rest, in substeps that each go on with the speed at their end.
-                        const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
-                        step.ahead[body] = dynamic && Constants::foresight != 0 ? force.force * (share * time * time * mass.inverse) : vec3{};
-                        step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
-                    }
+                    row.velocity = velocities[i];
+                    row.mass = masses[i];
+                    row.motion = motions[i];
+                    row.force = forces.value_or(i, Force{});
                 }
-                return !sound;
+                const u32 body = table.first + i, mover = moves ? first_mover + i : no_body;
+                step.entity[body] = table.entity(i);
+                const Wrong wrong = take_row(hulls, step, settings, gravity, body, mover, row);
+                if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
+                return wrong.is;
             });
             bodies = table.first + table.count;
             if (moves) movers += table.count;
@@ -230,7 +253,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
     group.once([&] {
         step.bodies = bodies;
         step.movers = movers;
-        solver.body_count = movers;
+        step.solver->body_count = movers;
     });
     return unsound == 0;
 }

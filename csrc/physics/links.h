@@ -158,6 +158,34 @@ TBS_FUNCTION SolverJoint no_joint() {
 // The values of Step::joint_idle.
 inline constexpr u32 joint_works = 0, joint_rests = 1, joint_is_wrong = 2;
 
+// Puts a joint into the step as number `place`.
+TBS_CALLED Wrong take_joint(Step &step, const Joint &joint, u32 place, f32 widest) {
+    const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
+    const bool found_a = a != no_body || !joint.a, found_b = b != no_body || !joint.b;
+    u32 sentence = wrong_in(joint);
+    const auto is_pushed = [&](u32 body) { return body != no_body && step.pushed[body] != 0; };
+    if (found_a && found_b && sentence == nothing_wrong && is_unsolved(joint) && (is_pushed(a) || is_pushed(b)) &&
+        !(separation_of(joint, pose_before(step, a), pose_before(step, b)) <= widest))
+        sentence = anchors_apart;
+    Wrong wrong{};
+    if (!found_a || !found_b) {
+        wrong = {Fault::joint_to_nothing, found_a ? 1u : 0u, true};
+    } else if (sentence != nothing_wrong) {
+        wrong = {Fault::bad_joint, sentence, true};
+    }
+    step.joint_bodies[place] = {a, b};
+    step.joint_collides[place] = joint.collide != 0;
+    step.joint_mark[place] = mark_of(joint);
+    SolverJoint &row = step.solver->joints[place];
+    row = solver_joint(step, joint, a, b);
+    step.joint_turned[place] = row.a == no_body;
+    if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
+    // Between bodies that stand there is nothing to hold.
+    step.joint_idle[place] = wrong.is ? joint_is_wrong : row.a == no_body ? joint_rests : joint_works;
+    if (step.joint_idle[place] != joint_works) row = no_joint();
+    return wrong;
+}
+
 // Lists the joints that hold something. Returns whether all of them are sound; else it has reported a fault.
 template <class Group>
 TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
@@ -167,29 +195,9 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
         joints += group.scan(
             table.count, [&](u32 i) { return is_used(rows[i]) ? 1u : 0u; },
             [&](u32 i, u32 before) {
-                const Joint &joint = rows[i];
-                if (!is_used(joint)) return;
-                const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
-                const bool there = (a != no_body || !joint.a) && (b != no_body || !joint.b);
-                if (!there) world.fail(Fault::joint_to_nothing, table.place(i, a != no_body || !joint.a ? 1 : 0));
-                u32 wrong = wrong_in(joint);
-                const auto is_pushed = [&](u32 body) { return body != no_body && step.pushed[body] != 0; };
-                if (there && wrong == nothing_wrong && is_unsolved(joint) && (is_pushed(a) || is_pushed(b)) &&
-                    !(separation_of(joint, pose_before(step, a), pose_before(step, b)) <= widest))
-                    wrong = anchors_apart;
-                if (wrong != nothing_wrong) world.fail(Fault::bad_joint, table.place(i, wrong));
-                const u32 place = joints + before;
-                step.joint_bodies[place] = {a, b};
-                step.joint_collides[place] = joint.collide != 0;
-                step.joint_mark[place] = mark_of(joint);
-                SolverJoint &row = step.solver->joints[place];
-                row = solver_joint(step, joint, a, b);
-                step.joint_turned[place] = row.a == no_body;
-                if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
-                // Between bodies that stand there is nothing to hold.
-                const bool is_wrong = !there || wrong != nothing_wrong;
-                step.joint_idle[place] = is_wrong ? joint_is_wrong : row.a == no_body ? joint_rests : joint_works;
-                if (step.joint_idle[place] != joint_works) row = no_joint();
+                if (!is_used(rows[i])) return;
+                const Wrong wrong = take_joint(step, rows[i], joints + before, widest);
+                if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
             });
     });
     group.once([&] { step.solver->joint_count = joints; });
@@ -210,7 +218,7 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
 }
 
 // Writes how a joint stands behind the solver.
-TBS_FUNCTION void measure(const Step &step, Pair bodies, Joint &joint) {
+TBS_CALLED void measure(const Step &step, Pair bodies, Joint &joint) {
     Pose pose[2];
     Velocity velocity[2];
     for (u32 end = 0; end < 2; ++end) {

@@ -71,7 +71,7 @@ TBS_FUNCTION Moments moments_of(const Hulls &hulls, const Shape &shape) {
 
 // The mass of a shape of uniform density in kg/m^3. `simulate` rejects the mass of a plane, and of a density that is
 // not positive.
-TBS_FUNCTION Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 density) {
+TBS_CALLED Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 density) {
     const Moments m = moments_of(hulls, shape);
     const f32 xx = m.yy + m.zz, yy = m.xx + m.zz, zz = m.xx + m.yy, xy = -m.xy, xz = -m.xz, yz = -m.yz;
     const f32 a = yy * zz - yz * yz, b = xz * yz - xy * zz, c = xy * yz - xz * yy;  // cofactors
@@ -109,7 +109,7 @@ TBS_FUNCTION Joint joint(i32 kind, Entity a, vec3 anchor_a, quat frame_a, Entity
 }
 
 // The same, at 0 as the bodies stand: anchor and frame are the world's.
-TBS_FUNCTION Joint joint_here(i32 kind, Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor,
+TBS_CALLED Joint joint_here(i32 kind, Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor,
                               quat frame) {
     const quat back_a = conjugate(at_a.rotation), back_b = conjugate(at_b.rotation);
     const vec3 anchor_a = rotate(anchor - at_a.position, back_a), anchor_b = rotate(anchor - at_b.position, back_b);

@@ -37,7 +37,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     warp.line_up();
     wake_jointed(step, contacts, warp);
     warp.line_up();
-    solve(*step.solver, warp, settings);
+    solve_world(*step.solver, warp, settings);
     warp.line_up();
     stop_fast_bodies(hulls, step, warp);
     write_contact_forces(world, step, settings, warp);

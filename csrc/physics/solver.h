@@ -148,7 +148,7 @@ TBS_FUNCTION void prepare_all_bodies(W &w, Group &group, f32 h) {
 
 // Moves all bodies through settings.time.
 template <class W, class Group>
-TBS_CALLED void solve(W &w, Group &group, const Settings &settings) {
+TBS_FUNCTION void solve(W &w, Group &group, const Settings &settings) {
     Pace pace = pace_of(settings);
     const bool joined = w.joint_count > 0;
     if (settings.sleep != 0) find_sleepers(w, group, settings);

@@ -249,7 +249,7 @@ TBS_FUNCTION void for_bits(u64 bits, Meet &&meet) {
 
 // Finds the first hit of each ray; if `any`, whether it hits at all: `body` is no_body if not.
 template <bool any, class Scene>
-TBS_FUNCTION void trace(const Scene &scene, Packet &packet) {
+TBS_CALLED void trace(const Scene &scene, Packet &packet) {
     if (!packet.is_bundle()) {
         for (u64 place = 0; place < scene.count; ++place) meet_shape<any>(scene, place, packet);
         return;

@@ -176,7 +176,7 @@ TBS_FUNCTION void note_aligned(Scene &scene, u64 word) {
 }
 
 template <class Scene, class Group>
-TBS_FUNCTION void finish(Scene &scene, const Filling &filling, Group &group) {
+TBS_CALLED void finish(Scene &scene, const Filling &filling, Group &group) {
     constexpr u32 places = most_bodies<Scene>;
     const u32 count = min(filling.bodies, places);
     const physics::Geometry none{Solid::nothing, {0, 0, 0}, nullptr};

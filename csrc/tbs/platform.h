@@ -75,6 +75,13 @@
 #else
 #define TBS_CALLED TBS_HD inline TBS_UNCHECKED __attribute__((noinline))
 #endif
+// In front of a free function of a library's `precompiled` header, which only declares it where TBS_USES_PRECOMPILED is
+// defined: an object file has it, compiled once for all environments.
+#if defined(TBS_USES_PRECOMPILED) || defined(TBS_PRECOMPILES)
+#define TBS_PRECOMPILED
+#else
+#define TBS_PRECOMPILED TBS_CALLED
+#endif
 // In front of a member function.
 #define TBS_METHOD TBS_INLINE
 // What an author writes in front of a system: `TBS_SYSTEM void push_cart(World &world, CartState &cart)`.

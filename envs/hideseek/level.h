@@ -179,7 +179,7 @@ TBS_FUNCTION void take(Ground &ground, const Plot &plot) {
 }
 
 // A free place at random; false after all tries.
-TBS_FUNCTION bool find_place(Ground &ground, Random &random, f32 half_x, f32 half_y, u32 tries, Plot &found) {
+TBS_CALLED bool find_place(Ground &ground, Random &random, f32 half_x, f32 half_y, u32 tries, Plot &found) {
     for (u32 attempt = 0; attempt < tries; ++attempt) {
         const f32 x = random.uniform(-Constants::half_size, Constants::half_size);
         const f32 y = random.uniform(-Constants::half_size, Constants::half_size);
@@ -192,7 +192,7 @@ TBS_FUNCTION bool find_place(Ground &ground, Random &random, f32 half_x, f32 hal
 }
 
 // A free place of a lattice, from a corner drawn at random on.
-TBS_FUNCTION bool find_any_place(Ground &ground, Random &random, f32 half_x, f32 half_y, Plot &found) {
+TBS_CALLED bool find_any_place(Ground &ground, Random &random, f32 half_x, f32 half_y, Plot &found) {
     constexpr u32 steps = 72;
     const u32 start = random.below(steps * steps);
     for (u32 i = 0; i < steps * steps; ++i) {

@@ -19,7 +19,7 @@ from ..errors import BuildError
 _KEEP_DAYS = 30
 WARNINGS = ".warnings"  # the suffix of a library's file of compilers' warnings
 _OWN_NAME = re.compile(
-    r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.so|\.so\.part|\.lock|\.json|\.log|\.warnings(\.part)?|\.units|\.build\.\w+|\.h(\.gch|\.part)?)"
+    r"\w+_(cpu|cuda)_[0-9a-f]{20}(\.s?o(\.part)?|\.lock|\.json|\.log|\.warnings(\.part)?|\.units|\.build\.\w+|\.h(\.gch|\.part)?)"
 )
 # Characters that ninja, make, the shell and every locale take as they are.
 _PLAIN = re.compile(r"[\w./+@%,=-]+", re.ASCII)

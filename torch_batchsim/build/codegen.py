@@ -49,6 +49,7 @@ from .context import (
 )
 from .engine_nodes import engine_nodes, place_in_node, run_in_cells
 from .inlining import inlined
+from .precompiled import uses_precompiled
 from .structs import (
     AUTHOR_NAMESPACE,
     cpp_function,
@@ -109,6 +110,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if target.traced:
         yield "#define TBS_TRACE"
     yield from (f"#define {name}" for name in target.record.defines)
+    if uses_precompiled(program, cuda):
+        yield "#define TBS_USES_PRECOMPILED"
     if program.checks is not None:
         yield from checked.opening(program)
     if program.log:

@@ -16,13 +16,13 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 import torch
 
@@ -45,6 +45,7 @@ from .cache import (
     remove_unused,
 )
 from .codegen import ABI_VERSION, Target, generate
+from .precompiled import object_texts, uses_precompiled
 
 # Value-safe only: results do not depend on these, but vectorisation does (no errno, no traps).
 CPU_FLAGS = (
@@ -200,7 +201,8 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
         _heed_kept(cache_directory() / f"{name}.so", partial(_warn, program))
     _share_openmp(target)  # torch's builder loads the library
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
-    library, seconds = _built(name, alias, source, flags, target.cuda, partial(_explained, program), heed)
+    objects = object_texts(program) if uses_precompiled(program, target.cuda) else {}
+    library, seconds = _built(name, alias, source, flags, target.cuda, partial(_explained, program), heed, objects)
     return library, target, seconds
 
 
@@ -297,11 +299,13 @@ def _built(
     cuda: bool,
     explain: Callable[[str], str],
     heed: Callable[[str], bool] = _nothing,
+    objects: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Path, float]:
     """The shared library of a name in the cache, and the seconds that it took to compile it, 0.0 if it was there.
 
     Raises BuildError with the text that ``explain`` makes of the compiler's log. ``heed`` gets the messages of a build
-    that succeeds, and says whether to keep them: then it gets them whenever the cache has the library.
+    that succeeds, and says whether to keep them: then it gets them whenever the cache has the library. ``objects`` are
+    texts of object files to link, see ``object_texts``.
     """
     directory = cache_directory()
     library = directory / f"{name}.so"
@@ -315,13 +319,30 @@ def _built(
             return library, 0.0
         started = time.perf_counter()
         remove_unused(directory)
-        with build_folder(directory, name, locked) as folder:
+        with _locked_objects(directory, objects, flags) as linked, build_folder(directory, name, locked) as folder:
             try:
-                _build(explain, source, flags, cuda, directory, name, folder, heed)
+                _build(explain, source, flags, cuda, directory, name, folder, heed, linked)
             except OSError as error:
                 raise cannot_write(directory, error) from None
         link(directory / f"{alias}.so", library)
         return library, time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def _locked_objects(directory: Path, texts: Mapping[str, str], flags: list[str]) -> Iterator[dict[Path, str]]:
+    """The paths of object files in the cache, with their texts, while the caller holds locks of those that are missing.
+
+    Then he compiles these, with ``flags``: two environments that are built at once need them at the same time.
+    """
+    objects = {}
+    for stem, text in texts.items():
+        parts = [text, *flags, torch.__version__, processor(), *_engine_sources()]
+        objects[directory / f"{_names(f'{stem}_cpu', parts, [cpp_compiler])[0]}.o"] = text
+    with contextlib.ExitStack() as locks:
+        for path in sorted(objects):  # in one order, or two builders could wait for each other
+            if not is_kept(path):
+                locks.enter_context(build_lock(directory, path.stem))
+        yield objects
 
 
 def _share_openmp(target: Target) -> None:
@@ -503,13 +524,24 @@ def _build(
     name: str,
     folder: Path,
     heed: Callable[[str], bool] = _nothing,
+    objects: Mapping[Path, str] = MappingProxyType({}),
 ) -> None:
-    """Compile in ``folder``, and keep the result in the cache."""
+    """Compile in ``folder``, also those of ``objects`` that the cache lacks, and keep all of it there."""
     unit = folder / f"generated.{'cu' if cuda else 'cpp'}"
     unit.write_text(source, "utf-8")
+    sources, linked = [unit], []
+    for path, text in objects.items():
+        copy = folder / path.name
+        if is_kept(path):
+            note_use(path)
+            shutil.copyfile(path, copy)  # to a folder whose path build tools take
+            linked.append(str(copy))
+        else:
+            sources.append(copy.with_suffix(".cpp"))
+            sources[-1].write_text(text, "utf-8")
     if cuda:
         flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
-    failure = _compile(name, unit, flags, cuda, folder)
+    failure = _compile(name, sources, flags, cuda, folder, linked)
     log = compiler.read_log(folder)
     built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
     if built is not None and failure is not None and "failed to map segment" in failure:
@@ -521,16 +553,18 @@ def _build(
             log += messages
         if full := next((line for line in messages.splitlines() if os.strerror(errno.ENOSPC) in line), None):
             raise BuildError(f"the disk is full, of the build cache {directory} or of {tempfile.gettempdir()}: {full}")
-        kept = directory / f"{name}.log"
+        kept_log = directory / f"{name}.log"
         with contextlib.suppress(OSError):  # of another user, who shares the cache
-            kept.write_text(log, "utf-8")
-        raise BuildError(f"{explain(messages)}\n(all of it: {kept})", kept)
+            kept_log.write_text(log, "utf-8")
+        raise BuildError(f"{explain(messages)}\n(all of it: {kept_log})", kept_log)
     library = directory / f"{name}.so"
     said = compiler.messages(log)
     if heed(said):  # before the library is kept: where the warning is an error, it comes again
         noted = folder / "warnings"
         noted.write_text(said, "utf-8")
         keep(noted, library.with_suffix(WARNINGS))
+    for path in sources[1:]:
+        keep(path.with_suffix(".o"), directory / f"{path.stem}.o")
     keep(built, library)
 
 
@@ -543,12 +577,17 @@ def _heed_kept(library: Path, heed: Callable[[str], bool]) -> None:
         heed(said)
 
 
-def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> str | None:
-    """Run ``torch.utils.cpp_extension.load``; torch's message if it failed, else None. ``folder`` then has the log."""
+def _compile(
+    name: str, sources: list[Path], flags: list[str], cuda: bool, folder: Path, linked: list[str]
+) -> str | None:
+    """Run ``torch.utils.cpp_extension.load``; torch's message if it failed, else None. ``folder`` then has the log.
+
+    ``linked`` are paths of object files.
+    """
     _ninja()
     from torch.utils import cpp_extension  # imported late: it takes half a second that a warm start has no use for
 
-    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "2"), "NINJA_STATUS": "[%f/%t] "}  # ninja refuses odd ones
+    changes = {"MAX_JOBS": os.environ.get("MAX_JOBS", "3"), "NINJA_STATUS": "[%f/%t] "}  # ninja refuses odd ones
     changes |= compiler.logged("CXX", cpp_compiler(), folder)  # the one that the key names
     if cuda and "PYTORCH_NVCC" not in os.environ:
         changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)
@@ -559,9 +598,10 @@ def _compile(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) 
     try:
         cpp_extension.load(
             name=name,
-            sources=[str(unit)],
+            sources=[str(path) for path in sources],
             extra_cflags=[] if cuda else flags,
             extra_cuda_cflags=flags if cuda else [],
+            extra_ldflags=linked,
             extra_include_paths=[str(CSRC)],
             build_directory=str(folder),
             with_cuda=cuda,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..base import shared
 from ..base.numbers import NUMBERS
@@ -60,7 +61,7 @@ def scope_structs(program: Program, scope: Scope) -> Iterator[str]:
     """The declarations of one scope: constants, faults, components, tags of archetypes, the author's parameters."""
     namespace = cpp_namespace(scope.name)
     yield f"namespace {namespace} {{"
-    yield from _constants(scope)
+    yield from constants(scope.constants)
     yield from _faults(program, scope)
     yield from _enums(scope)
     yield scope.declaration.definitions
@@ -101,9 +102,10 @@ def type_numbers(program: Program) -> Iterator[str]:
     yield "}  // namespace tbs::checks"
 
 
-def _constants(scope: Scope) -> Iterator[str]:
+def constants(values: Mapping[str, Any]) -> Iterator[str]:
+    """The struct with the constants of a scope."""
     yield "struct Constants {"
-    for name, value in scope.constants.items():
+    for name, value in values.items():
         if not isinstance(value, str):
             yield f"    static constexpr {_option_type(value)} {name} = {_literal(value)};"
     yield "};"

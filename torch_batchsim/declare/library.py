@@ -36,6 +36,9 @@ class Library(Declaration):
     - ``components``: those that archetypes of environments, and of libraries that use this one, may take (those of its
       own ``archetypes``, ``singletons``, ``resources``, ``workspace`` and bundles are there already).
     - ``uses``: the libraries on which it builds, which come with it; its text may name their components, no others.
+    - ``precompiled``: headers, by the names under which its texts include them, that builds for CPU compile once for
+      all environments, each with the names of the constants that it reads. In front of its functions stands
+      ``TBS_PRECOMPILED``; where ``TBS_USES_PRECOMPILED`` is defined it only declares them. They do not reach the world.
     - attributes that are a ``Bundle``: components that belong together, for archetypes to take.
     - attributes that are a ``TaskGraph``: fragments, for task graphs to hold.
 
@@ -46,6 +49,7 @@ class Library(Declaration):
     name: ClassVar[str] = ""
     components: Sequence[type[Component]] = ()
     uses: Sequence[type[Library]] = ()
+    precompiled: Mapping[str, Sequence[str]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -24,6 +24,11 @@ _BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 640
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
+def _room(least: int, rows: int) -> int:
+    """The room that a solver on a CPU has for rows: one of a few, so that environments share the compiled solver."""
+    return least if rows <= least else _room(4 * least, rows)
+
+
 class Physics(Library):
     """Rigid bodies: the fragment ``Physics.simulate`` moves all rows with the components of ``Physics.body``.
 
@@ -86,6 +91,10 @@ class Physics(Library):
             "{row}.physics.Joint.b is not a body of this world: destroyed, or without Pose and Shape; let go first",
         ),
         "bad_joint": joints.SENTENCES,
+    }
+    precompiled = {  # two thirds of the time of compilers
+        "physics/collide.h": (),
+        "physics/solve_world.h": ("contact_forces", "room_of_movers", "room_of_contacts", "room_of_joints"),
     }
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
@@ -152,6 +161,9 @@ class Physics(Library):
         self.add_constants(contact_forces=int(felt > 0))
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
+        self.add_constants(
+            room_of_movers=_room(64, movers), room_of_contacts=_room(512, contacts), room_of_joints=_room(64, joints)
+        )
 
     @cached_property
     def contacts_component(self) -> type[Component]:

@@ -13,7 +13,7 @@ from ..types import FIELD_TYPES
 from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .order_of_draws import check_order
 
-_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_SYSTEM")
+_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_PRECOMPILED", "TBS_SYSTEM")
 
 NOTE_VALUES = (
     'note a value by world.log("label", value): env.sim.logs() returns the notes of an environment made with log=True '
@@ -104,7 +104,8 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
             raise _static(source, token, "a lambda")
 
 
-_BEGINNINGS = ("TBS_SYSTEM", "TBS_FUNCTION", "TBS_CALLED", "struct", "constexpr", "namespace", "template")
+_BEGINNINGS = ("TBS_SYSTEM", "TBS_FUNCTION", "TBS_CALLED", "TBS_PRECOMPILED")
+_BEGINNINGS += ("struct", "constexpr", "namespace", "template")
 _IN_FRONT = frozenset(("static", "inline", "constexpr", "enum", "typedef", "friend", "export", "template", "typename"))
 
 
@@ -324,7 +325,7 @@ def _check_function(source: Source, declaration: Declaration) -> None:
             mark = f"TBS_SYSTEM, if it is a system, else {mark}"
         raise SchemaError(f"{place}: put {mark} in front of function '{name}': without it a device cannot call it")
     if declaration.body is None:
-        if declaration.where == "struct" or given_up:
+        if declaration.where == "struct" or given_up or "TBS_PRECOMPILED" in words:
             return
         raise SchemaError(f"{place}: function '{name}' has no body; define it where it is declared")
     for index in range(*declaration.body):

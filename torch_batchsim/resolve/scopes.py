@@ -73,6 +73,7 @@ class Scope:
     enums: list[type[IntEnum]] = field(init=False)
     faults: list[str] = field(init=False)
     fault_texts: dict[str, tuple[str, ...]] = field(init=False)  # by name, those that are declared
+    precompiled: dict[str, dict[str, bool | int | float]] = field(init=False)  # constants by header
 
     def __post_init__(self) -> None:
         declaration = self.declaration
@@ -98,6 +99,19 @@ class Scope:
             setattr(self, what, [self._closed(component) for component in getattr(self, what)])
         self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
         self.faults, self.fault_texts = self._faults()
+        self.precompiled = self._precompiled()
+
+    def _precompiled(self) -> dict[str, dict[str, bool | int | float]]:
+        given = self.declaration.precompiled if isinstance(self.declaration, Library) else {}
+        form = "a dict from headers to tuples of names of constants, {'heavy.h': ('size',)}"
+        if not isinstance(given, Mapping) or any(isinstance(names, str) for names in given.values()):
+            raise SchemaError(f"{self.title}: precompiled must be {form}, got {given!r}")
+        for header, names in given.items():
+            for name in names:
+                if name not in self.constants:
+                    near = suggestion(name, self.constants)
+                    raise SchemaError(f"{self.title}: precompiled: {header!r} reads {name!r}, not a constant{near}")
+        return {header: {name: self.constants[name] for name in names} for header, names in given.items()}
 
     def _closed(self, component: type[Component]) -> type[Component]:
         """The component with the values of the constants that it names, those of its own library or of this scope."""

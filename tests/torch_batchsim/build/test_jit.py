@@ -32,8 +32,11 @@ from torch_batchsim import (
     Component,
     Constants,
     Environment,
+    Library,
+    Option,
     Parameters,
     Reward,
+    SchemaError,
     Simulator,
     TaskGraph,
     f32,
@@ -116,6 +119,63 @@ def key_of(program: Program, source: str, flags: list[str], cuda: bool) -> str:
 def build_unit(directory: Path, cuda: bool = False) -> None:
     with build_folder(directory, "unit") as folder:
         jit._build(str, "", [], cuda, directory, "unit", folder)
+
+
+# ---- object files of libraries -------------------------------------------------------------------------------------
+
+HEAVY = """#pragma once
+#ifdef TBS_USES_PRECOMPILED
+TBS_PRECOMPILED f32 scaled(f32 x);
+#else
+TBS_PRECOMPILED f32 scaled(f32 x) { return f32(Constants::factor) * x; }
+#endif
+"""
+
+
+def heavy(folder: Path, precompiled: Any, factor: int = 3, more: str = "") -> Environment:
+    """An environment with a library that has ``precompiled`` headers, and ``more`` text of its own."""
+    (folder / "heavy.h").write_text(HEAVY)
+    (folder / "library.h").write_text('#include "heavy.h"\n')
+    attributes = {"name": "weights", "systems": str(folder / "library.h"), "precompiled": precompiled}
+    library = type("Weights", (Library,), {**attributes, "constants": Constants(factor=Option(3))})
+    text = SYSTEMS.replace("f32(step.towards)", "weights::scaled(f32(step.towards))")
+    return walk(folder, text + more, libraries=(library,), library_options={"weights": {"factor": factor}})
+
+
+def test_a_librarys_header_is_compiled_once_for_all_environments(cache: Path, folder: Path) -> None:
+    precompiled = {"heavy.h": ("factor",)}
+
+    def objects() -> set[int]:
+        return {path.stat().st_ino for path in cache.glob("weights_heavy_cpu_*.o")}
+
+    assert reward_of_a_step(heavy(folder, precompiled))[0] == 3
+    first = objects()
+    reward, seconds = reward_of_a_step(heavy(folder, precompiled, more="// another environment\n"))
+    assert reward == 3 and seconds > 0 and objects() == first and len(first) == 1
+    assert reward_of_a_step(heavy(folder, precompiled, factor=5))[0] == 5
+    assert objects() > first and len(objects()) == 2
+
+
+def test_a_checked_build_has_the_header_in_its_unit(cache: Path, folder: Path) -> None:
+    sim = Simulator(heavy(folder, {"heavy.h": ("factor",)}), 1, checks=True)
+    sim.reset(seed=0)
+    sim.Walker.Step.towards.fill_(1)
+    sim.step()
+    assert sim.Walker.Reward.value.item() == 3 and not list(cache.glob("*.o"))
+
+
+@pytest.mark.parametrize(
+    ("precompiled", "message"),
+    [
+        ("heavy.h", "precompiled must be a dict from headers"),
+        ({"heavy.h": "factor"}, "precompiled must be a dict from headers"),
+        ({"heavy.h": ("facto",)}, "'heavy.h' reads 'facto', not a constant (did you mean 'factor'?)"),
+        ({"havy.h": ()}, "no text of the library includes 'havy.h' (did you mean 'heavy.h'?)"),
+    ],
+)
+def test_precompiled_names_headers_and_constants(precompiled: Any, message: str, cache: Path, folder: Path) -> None:
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        Simulator(heavy(folder, precompiled), 1)
 
 
 # ---- the cache -----------------------------------------------------------------------------------------------------
@@ -367,7 +427,7 @@ def test_cuda_units_are_for_the_devices_at_hand(monkeypatch: pytest.MonkeyPatch)
 def test_a_cuda_build_is_for_the_devices_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builds: list[list[str]] = []
 
-    def compile_nothing(name: str, unit: Path, flags: list[str], cuda: bool, folder: Path) -> None:
+    def compile_nothing(name: str, units: list[Path], flags: list[str], cuda: bool, folder: Path, _: list[str]) -> None:
         builds.append(flags)
         (folder / f"{name}.so").touch()
 

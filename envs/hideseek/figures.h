@@ -12,7 +12,7 @@ struct Chart {
 TBS_FUNCTION i32 cell_of(f32 at) { return clamp(i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1); }
 
 // Removes the cells in which an agent would overlap a standing body, with some slack.
-TBS_FUNCTION void block(Chart &chart, const physics::Pose &pose, vec3 half) {
+TBS_CALLED void block(Chart &chart, const physics::Pose &pose, vec3 half) {
     const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, pose.rotation);
     const f32 room = 0.9f * Constants::agent, reach = abs(half.x) + abs(half.y) + 2.0f * room;
     const i32 first_x = cell_of(pose.position.x - reach), last_x = cell_of(pose.position.x + reach);
@@ -27,7 +27,7 @@ TBS_FUNCTION void block(Chart &chart, const physics::Pose &pose, vec3 half) {
     }
 }
 
-TBS_FUNCTION void spread(Chart &chart) {
+TBS_CALLED void spread(Chart &chart) {
     for (bool more = true; more;) {
         more = false;
         for (u32 j = 0; j < cells; ++j) {

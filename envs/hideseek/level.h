@@ -63,7 +63,7 @@ TBS_FUNCTION bool can_end_at(const Walls &walls, u32 line, f32 at) {
 }
 
 // Cuts a door into a line; false without a free place.
-TBS_FUNCTION bool cut_door(Walls &walls, u32 line, Random &random) {
+TBS_CALLED bool cut_door(Walls &walls, u32 line, Random &random) {
     const f32 side = 2.0f * Constants::half_size, low = walls.lines[line].low + stub, high = walls.lines[line].high - stub;
     for (u32 attempt = 0; attempt < 16; ++attempt) {
         const f32 width = (random.chance(0.5f) ? Constants::wide_door : Constants::narrow_door) * side;
@@ -76,7 +76,7 @@ TBS_FUNCTION bool cut_door(Walls &walls, u32 line, Random &random) {
 }
 
 // Parts a room by a wall with a door, which so connects two walls; false without a free place.
-TBS_FUNCTION bool part_room(Walls &walls, Random &random) {
+TBS_CALLED bool part_room(Walls &walls, Random &random) {
     for (u32 attempt = 0; attempt < 16; ++attempt) {
         const u32 number = random.below(walls.room_count);
         const Room room = walls.rooms[number];

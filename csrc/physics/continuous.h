@@ -41,16 +41,6 @@ TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
     return found;
 }
 
-TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
-    bool found = false;
-    for (u32 i = 0; i < step.solver->joint_count; ++i) {
-        const Pair pair = step.joint_bodies[i];
-        const bool these = (pair.a == a && pair.b == b) || (pair.a == b && pair.b == a);
-        found = found || (these && step.joint_collides[i] == 0);
-    }
-    return found;
-}
-
 // Whether a body moves that nothing pushes.
 TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] > 0.0f; }
 
@@ -61,7 +51,8 @@ TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
     const f32 *const moved = step.solver->motion[mover];
     const BodyBlock &block = step.solver->body_blocks[mover / block_items];
     const Rotation<f32> q = load_rotation<f32>(block.rotation, mover % block_items);
-    return {step.at[body].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
+    const Transform after{step.at[owner_of(step, body)].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
+    return place_of(step, body, after);
 }
 
 // The way of body i's centre, as far as body `other` lets it go.
@@ -101,6 +92,7 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
     const f32 sweep = group.max(step.bodies, 0.0f, [&](u32 i) { return step.pushed[i] == 0 ? step.reach[i] : 0.0f; });
     group.for_each(step.bodies, [&](u32 i) {
         if (step.pushed[i] == 0) return;
+        if (has_parts && (is_part(step, i) || step.shape[i].kind == NOTHING)) return;
         const u32 mover = step.mover[i];
         f32 *const motion = step.solver->motion[mover];
         const vec3 own{motion[0], motion[1], motion[2]};

@@ -16,6 +16,8 @@ inline constexpr bool sums_friction = Constants::contact_forces != 0;  // asked 
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
 inline constexpr u32 most_joints = u32(Constants::joints);
+inline constexpr bool has_parts = Constants::parts != 0;  // some archetype has Part
+inline constexpr u32 parted_bodies = has_parts ? most_bodies : 1;
 inline constexpr u32 body_words = (most_bodies + 31) / 32;
 // Worlds with room for more bodies than this compare those that are near each other only (broad_sorted.h).
 inline constexpr bool sorts_bodies = most_bodies > 256;
@@ -50,6 +52,9 @@ struct Step {
     f32 reach_around[most_bodies];  // the part of it that is in any direction
     vec3 ahead[most_bodies];       // the rest, by its force: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
+    u32 owner[parted_bodies];      // the body whose shape it is: of a part another one, of a body itself
+    Transform local[parted_bodies];  // of a part, in the frame of its body
+    f32 turn[parted_bodies];       // how far the body may turn in this step: rad
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
     u32 group[most_bodies], mask[most_bodies];
@@ -155,14 +160,14 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
     const Material usual = default_material(world);
     u32 movers = 0, bodies = 0, unsound = 0;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
-                 Optional<const Material>, Optional<const Force>, Optional<const Filter>>(
+                 Optional<const Material>, Optional<const Force>, Optional<const Filter>, Optional<const Part>>(
         [&](auto table, auto poses, auto shapes, auto velocities, auto masses, auto motions, auto materials, auto forces,
-            auto filters) {
+            auto filters, auto parts) {
             constexpr bool moves = velocities.there && masses.there && motions.there;
             const u32 first_mover = movers;
             unsound += group.count(table.count, [&](u32 i) {
                 const u32 body = table.first + i;
-                const Pose pose = poses[i];
+                const Pose pose = parts.there ? Pose{{}, {1, 0, 0, 0}} : Pose(poses[i]);  // place_parts finds a part's
                 const Shape shape = shapes[i];
                 const bool finite = is_finite(pose.position) && is_rotation(pose.rotation);
                 const bool fits = is_shape(shape);
@@ -179,11 +184,16 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                     }
                 }
                 step.entity[body] = table.entity(i);
-                const Filter filter = filters.value_or(i, Filter{1, 0xffffffffu});
+                Filter filter = filters.value_or(i, Filter{1, 0xffffffffu});
+                if (shape.kind == NOTHING) filter = Filter{0, 0};
                 step.group[body] = filter.group;
                 step.mask[body] = filter.mask;
                 step.mover[body] = moves ? first_mover + i : no_body;
                 step.pushed[body] = 0;
+                if constexpr (has_parts) {
+                    step.owner[body] = parts.there ? no_body : body;
+                    step.turn[body] = 0.0f;
+                }
                 step.reach[body] = step.reach_around[body] = 0.0f;
                 step.ahead[body] = {};
                 if constexpr (Constants::sleep != 0) {
@@ -216,6 +226,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                         const f32 turning = length(velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
                         const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
                         step.reach_around[body] = time * speed;
+                        if constexpr (has_parts) step.turn[body] = time * turning;
                         // The way from rest, in substeps that each go on with the speed at their end.
                         const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
                         step.ahead[body] = dynamic && Constants::foresight != 0 ? force.force * (share * time * time * mass.inverse) : vec3{};

@@ -45,6 +45,14 @@ class Mass(Component):
     inverse_inertia: f32[6]  # in the body's frame: xx, yy, zz, xy, xz, yz; 1/(kg m^2)
 
 
+class Part(Component):
+    """A further shape of a body, on a row of its own with ``Physics.part``; the step writes its ``Pose``."""
+
+    body: Entity  # one with Physics.body or Physics.static
+    position: vec3  # in the body's frame, metres
+    rotation: quat  # from the part's frame to the body's, unit
+
+
 class Motion(Component):
     """How a body may move."""
 

@@ -13,7 +13,7 @@ from torch_batchsim import Archetype, Simulator
 from torch_batchsim.bench.mujoco_scenes import mujoco
 from torch_batchsim.bench.physics_worlds import Stage, columns, component_of, hull_names, physics_options, room_for
 from torch_batchsim.bench.scenes import Body, Material, Quaternion, Scene, Shape, Vector, matrices
-from torch_batchsim.physics import ContactForce, Joint
+from torch_batchsim.physics import ContactForce
 from torch_batchsim.physics import Material as MaterialOfRow
 from torch_batchsim.physics.hulls import convex_hull
 from torch_batchsim.physics.shapes import ShapeKind, mass_properties
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Compound:
-    """A body of pieces; position, rotation and velocities as in ``Body``. ``own`` is the piece at the centre, if any."""
+    """A body of pieces; pose and velocities as in ``Body``. ``own`` is the piece at the centre, if any."""
 
     name: str
     pieces: tuple[Piece, ...]
@@ -101,7 +101,7 @@ class PartRun:
         plain = tuple(thing for thing in things if isinstance(thing, Body))
         pieces = [piece for thing in things if isinstance(thing, Compound) for piece in thing.pieces]
         shapes = tuple(Body(f"of_{i}", piece.shape) for i, piece in enumerate(pieces))
-        self.scene = Scene("parts", plain, **(scene or {}))
+        self.scene = Scene("parts", plain, **{"foresight": True, **(scene or {})})
         every = Scene("every", (*plain, *shapes))
         names = hull_names([every])
         hulls = {name: points for points, name in names.items()}
@@ -142,9 +142,12 @@ class PartRun:
     def destroy(self, handle: torch.Tensor) -> None:
         self.sim.destroy(torch.arange(self.sim.num_worlds), handle)
 
-    def join(self, **values: torch.Tensor) -> torch.Tensor:
-        """A joint, with fields as they are given."""
-        given = {f"physics.{Joint.__name__}.{name}": value for name, value in values.items()}
+    def join(self, kind: int, **values: torch.Tensor) -> torch.Tensor:
+        """A joint with fields as they are given, frames along the bodies' axes."""
+        worlds, frame = self.sim.num_worlds, torch.tensor([[1.0, 0, 0, 0]])
+        values |= {"frame_a": frame, "frame_b": frame}
+        values["kind"] = torch.tensor([kind], dtype=torch.int32)
+        given = {f"physics.Joint.{name}": value.expand(worlds, *value.shape[1:]) for name, value in values.items()}
         return self.sim.create("Link", torch.arange(self.sim.num_worlds), given)
 
     def _create(
@@ -228,5 +231,6 @@ def _compound(thing: Compound) -> str:
     )
     free = f'<freejoint name="{thing.name}"/>' if thing.kind == "dynamic" else ""
     return (
-        f'<body name="{thing.name}" pos="{_numbers(thing.position)}" quat="{_numbers(thing.rotation)}">{free}{geoms}</body>'
+        f'<body name="{thing.name}" pos="{_numbers(thing.position)}" quat="{_numbers(thing.rotation)}">'
+        f"{free}{geoms}</body>"
     )

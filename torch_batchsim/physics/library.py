@@ -102,8 +102,10 @@ class Physics(Library):
             "got {Part.body}",
         ),
         "joint_to_nothing": (
-            "{row}.physics.Joint.a is not a body of this world: destroyed, a part, or without Pose and Shape; let go first",
-            "{row}.physics.Joint.b is not a body of this world: destroyed, a part, or without Pose and Shape; let go first",
+            "{row}.physics.Joint.a is not a body of this world: destroyed, a part, or without Pose and Shape; let go "
+            "first",
+            "{row}.physics.Joint.b is not a body of this world: destroyed, a part, or without Pose and Shape; let go "
+            "first",
         ),
         "bad_joint": joints.SENTENCES,
     }
@@ -126,7 +128,9 @@ class Physics(Library):
         restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
     )
     constants = Constants(
-        contacts=Option(0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover, four for each part"),
+        contacts=Option(
+            0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover, four for each part"
+        ),
         kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),

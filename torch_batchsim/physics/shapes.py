@@ -57,7 +57,7 @@ def mass_properties(
     ``size`` is as in ``Shape.size``, in metres; ``density`` in kg/m^3; ``size`` scales the ``hull`` of a HULL.
 
     Raises:
-        ValueError: unless size and density are positive and finite; for a PLANE, for NOTHING, and for a HULL without hull.
+        ValueError: unless size and density are positive and finite; for a PLANE and NOTHING; for a HULL without hull.
     """
     kind = ShapeKind(kind)
     numbers = check_size(kind, size)

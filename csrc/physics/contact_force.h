@@ -13,8 +13,8 @@ TBS_FUNCTION vec3 impulse_of(const Solver &solver, u32 place, u32 substeps) {
     return (contact.normal * pushed + contact.friction) * f32(substeps);
 }
 
-// Sums the impulses of the step up for each body, its parts included, and for each part, in the order of contacts, and writes the forces to their rows. Behind
-// the solver, before keep_contacts forgets contacts that bear nothing any more.
+// Sums the impulses of the step up for each body, its parts included, and for each part, in the order of contacts, and
+// writes the forces to their rows. Behind the solver, before keep_contacts forgets contacts that bear nothing any more.
 template <class Group>
 TBS_FUNCTION void write_contact_forces(World &world, Step &step, const Settings &settings, Group &group) {
     if constexpr (sums_friction) {

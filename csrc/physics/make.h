@@ -110,8 +110,8 @@ struct Assembly {
         const Moments own = moments_of(hulls, shape);
         const f32 density = divide(kg, own.volume), all = kilograms + kg;
         const Matrix turn = matrix(normalize(rotation));
-        const Matrix turned = turn * Matrix{{own.xx, own.xy, own.xz}, {own.xy, own.yy, own.yz}, {own.xz, own.yz, own.zz}} *
-                              transpose(turn);
+        const Matrix straight{{own.xx, own.xy, own.xz}, {own.xy, own.yy, own.yz}, {own.xz, own.yz, own.zz}};
+        const Matrix turned = turn * straight * transpose(turn);
         const vec3 apart = position - centre, pull = apart * divide(kilograms * kg, all);
         moments.volume = kilograms = all;
         moments.xx += fma(turned.x.x, density, pull.x * apart.x);

@@ -51,8 +51,8 @@ TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &g
 TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 
 // Anchors of parts from the centres of mass of their bodies, which are at `of_a` and `of_b`.
-TBS_FUNCTION void see_from_centres(const Transform &of_a, const Transform &at_a, const Transform &of_b, const Transform &at_b,
-                                   Manifold &manifold) {
+TBS_FUNCTION void see_from_centres(const Transform &of_a, const Transform &at_a, const Transform &of_b,
+                                   const Transform &at_b, Manifold &manifold) {
     const vec3 arm_a = at_a.position - of_a.position, arm_b = at_b.position - of_b.position;
     for (u32 k = 0; k < manifold.count; ++k) {
         manifold.points[k].anchor_a += arm_a;
@@ -141,8 +141,8 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             if constexpr (Constants::foresight != 0) {
                 if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
                 const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-                const f32 inner = is_part(step, a) ? inner_radius(own)
-                                                   : divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
+                // Bodies are pushed, so that this is known where they have one shape.
+                const f32 inner = has_parts ? inner_radius(own) : divide(step.slow[step.mover[a]], fast_share);
                 meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
                      [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
                          const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);

@@ -39,8 +39,8 @@ TBS_FUNCTION u32 mark_of(const Part &part) {
 // Puts parts in their places, behind `gather`. Returns whether all of them have one; else it has reported a fault.
 template <class Group>
 TBS_FUNCTION bool place_parts(World &world, const Hulls &hulls, Step &step, Group &group) {
-    u32 unsound = 0;
     if constexpr (has_parts) {
+        u32 unsound = 0;
         u32 *const owner = step.held;  // until nobody looks for bodies any more
         for_parts(world, [&](auto table, auto, auto parts) {
             group.for_each(table.count, [&](u32 i) { owner[table.first + i] = body_of(step, parts[i].body); });
@@ -70,17 +70,19 @@ TBS_FUNCTION bool place_parts(World &world, const Hulls &hulls, Step &step, Grou
                 return false;
             });
         });
-        // A body is not the same any more when a part has come, changed or gone.
-        if constexpr (Constants::sleep != 0) {
-            group.once([&] {
-                if (unsound > 0) return;
-                for (u32 i = 0; i < step.bodies; ++i) {
-                    if (is_part(step, i)) step.mark[step.owner[i]] += step.mark[i];
-                }
-            });
-        }
+        if (unsound > 0) return false;
+        group.once([&] {
+            for (u32 i = 0; i < step.bodies; ++i) {
+                if (!is_part(step, i)) continue;
+                // A body is not the same any more when a part has come, changed or gone.
+                if constexpr (Constants::sleep != 0) step.mark[step.owner[i]] += step.mark[i];
+                if (step.pushed[i] == 0) continue;
+                f32 &slow = step.slow[step.mover[i]];
+                slow = min(slow, fast_share * inner_radius(geometry_of(hulls, step.shape[i])));
+            }
+        });
     }
-    return unsound == 0;
+    return true;
 }
 
 // Writes the poses of parts to their rows, behind the solver.

@@ -29,7 +29,7 @@ class PartStage(Stage):
     @property
     def archetypes(self) -> list[Archetype]:
         felt = [a.of((*a.components, ContactForce)) if a.name == "Mover" else a for a in super().archetypes]
-        limbs = Archetype("Limb", self.libraries.physics.part, MaterialOfRow, ContactForce, capacity=16)
+        limbs = Archetype("Limb", self.libraries.physics.part, MaterialOfRow, ContactForce, capacity=32)
         return [*felt, limbs]
 
 
@@ -93,9 +93,18 @@ def size_of(shape: Shape) -> Vector:
 
 
 class PartRun:
-    """One world of compounds, and of plain bodies which ``columns`` makes."""
+    """Worlds that all begin with the same compounds and plain bodies.
 
-    def __init__(self, *things: Compound | Body, worlds: int = 1, scene: dict[str, Any] | None = None, **options: Any):
+    Args:
+        scene: options of ``Scene``.
+        room: for so many bodies that move, or more.
+        options: of ``Simulator``.
+    """
+
+    def __init__(
+        self, *things: Compound | Body, worlds: int = 1, scene: dict[str, Any] | None = None, room: int = 8,
+        **options: Any,
+    ) -> None:  # fmt: skip
         self.things = things
         self.movers = [thing for thing in things if thing.kind != "static"]
         plain = tuple(thing for thing in things if isinstance(thing, Body))
@@ -106,7 +115,7 @@ class PartRun:
         names = hull_names([every])
         hulls = {name: points for points, name in names.items()}
         environment = PartStage(
-            movers=room_for(len(self.movers), 8), physics=physics_options(self.scene) | {"hulls": hulls}
+            movers=room_for(len(self.movers), room), physics=physics_options(self.scene) | {"hulls": hulls}
         )
         self.numbers = {points: environment.libraries.physics.constants[name] for points, name in names.items()}
         self.sim = Simulator(environment, worlds, **options)

@@ -16,7 +16,7 @@ from support import emulated_cuda, first_worlds
 
 from torch_batchsim import Archetype, Simulator, TorchVectorEnv, WorldFault
 from torch_batchsim.bench.physics_worlds import Stage
-from torch_batchsim.bench.scenes import Body, box, capsule, matrices, rough, sphere, turned
+from torch_batchsim.bench.scenes import Body, box, capsule, matrices, rough, sphere, turned, wedge
 from torch_batchsim.physics import Part, Physics
 from torch_batchsim.testing import assert_same_bits, snapshot
 
@@ -205,6 +205,57 @@ def test_joined_bodies_do_not_touch_with_their_parts() -> None:
     run.destroy(joint)
     run.step(5)
     assert run.of("ContactForce.force", "a").any()
+
+
+def test_no_shape_of_a_fast_body_gets_through_a_thin_wall() -> None:
+    """Two small balls with nothing between them, which fly at 5 to 60 m/s and spin at 20 to 120 rad/s."""
+    count, random = 150, np.random.default_rng(1)
+    bell = Compound("bell", (Piece(sphere(0.1), (0, 0, 0.3)), Piece(sphere(0.1), (0, 0, -0.3))))
+    wall = Body("wall", box(0.01, 5, 5), kind="static")
+    run = PartRun(bell, wall, worlds=count, scene={"gravity": NO_GRAVITY})
+    turns, spins = random.normal(size=(count, 4)), random.normal(size=(count, 3))
+    spins *= random.uniform(20, 120, (count, 1)) / np.linalg.norm(spins, axis=1, keepdims=True)
+    values = {
+        "Pose.position": random.uniform(-2, -0.6, (count, 1)) * (1, 0, 0),
+        "Pose.rotation": turns / np.linalg.norm(turns, axis=1, keepdims=True),
+        "Velocity.linear": random.uniform(5, 60, (count, 1)) * (1, 0, 0),
+        "Velocity.angular": spins,
+    }
+    for name, value in values.items():
+        rows = run.sim.ragged(f"Mover.physics.{name}")
+        rows.values[rows.first.long()] = torch.tensor(value, dtype=torch.float32)
+    run.step(40)
+    limbs = run.sim.ragged("Limb.physics.Pose.position")
+    assert limbs.packed()[0].shape == (2 * count, 3) and (limbs.packed()[0][:, 0] < 0).all()
+
+
+def heap(seed: int, count: int = 6) -> list[Compound | Body]:
+    """Compounds of three or four random shapes each, one above the other, over the floor."""
+    random, things = np.random.default_rng(seed), []
+    for i in range(count):
+        pieces = []
+        for k in range(int(random.integers(3, 5))):
+            size = random.uniform(0.08, 0.2, 3)
+            shape = (sphere(size[0]), capsule(size[0] / 2, size[1]), box(*size), wedge(*2 * size))[(i + k) % 4]
+            turn = random.normal(size=4)
+            place = tuple(random.uniform(-0.3, 0.3, 3))
+            pieces.append(Piece(shape, place, tuple(turn / np.linalg.norm(turn)), float(random.uniform(0.3, 2))))
+        at = (*random.uniform(-0.2, 0.2, 2), 0.7 + 1.2 * i)
+        things.append(Compound(f"thing_{i}", tuple(pieces), at, angular=tuple(random.uniform(-3, 3, 3))))
+    return [*things, floor()]
+
+
+def test_a_heap_of_random_bodies_comes_to_rest_on_the_floor() -> None:
+    """None goes below it, in room for few bodies and, sorted into cells, for many: with the same bits."""
+    runs = [PartRun(*heap(5), room=room) for room in (8, 256)]
+    for run in runs:
+        run.step(300)
+    for thing in runs[0].movers:
+        assert np.linalg.norm(runs[0].of("Velocity.linear", thing.name)) < 0.05, thing.name
+        for name in ("Pose.position", "Pose.rotation", "Velocity.angular"):
+            assert (runs[0].of(name, thing.name) == runs[1].of(name, thing.name)).all()
+    limbs = runs[0].sim.ragged("Limb.physics.Pose.position").world(0)[:, 2]
+    assert (limbs > 0.02).all() and limbs.max() < 3
 
 
 # ---- sleep, and changes while it runs ------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ TBS_FUNCTION Motion fixed() { return {STATIC, 0, 0.0f, 0.0f}; }
 
 TBS_FUNCTION Pose pose(vec3 position, quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) { return {position, rotation}; }
 
-// A part of a body, at a place in its frame, and the pose that it has there, which `simulate` writes after each step.
+// A part of a body, at a place in its frame, and the pose that it has there.
 TBS_FUNCTION Part part(Entity body, vec3 position, quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) {
     return {body, position, rotation};
 }
@@ -98,8 +98,7 @@ TBS_FUNCTION Mass mass_of(const Hulls &hulls, const Shape &shape, f32 kilograms)
     return mass_of_density(hulls, shape, divide(kilograms, moments_of(hulls, shape).volume));
 }
 
-// Adds shapes of uniform density up to one body. Places are in a frame of your choice: `centre` is where the body's
-// centre of mass lies in it, so a part is at its place minus `centre`.
+// Sums shapes of uniform density up to one body. Places are in any frame, in which `centre` is that of mass.
 struct Assembly {
     f32 kilograms = 0.0f;
     vec3 centre{0.0f, 0.0f, 0.0f};
@@ -158,9 +157,8 @@ TBS_FUNCTION Joint joint_here(i32 kind, Entity a, const Pose &at_a, Entity b, co
 // Where an empty entity stands, which is the world.
 TBS_FUNCTION Pose world_pose() { return {{0.0f, 0.0f, 0.0f}, {1.0f, 0.0f, 0.0f, 0.0f}}; }
 
-// Joints of two bodies as they stand, which is where the joint is at 0. Anchor and axis are in the world's frame. A
-// hinge turns about its axis, a slider moves along it; a ball turns about all axes, its limit is a cone about this one.
-// A weld holds all.
+// Joints of two bodies as they stand, where they are at 0; anchor and axis are the world's. A ball's limit is a cone
+// about its axis.
 TBS_FUNCTION Joint hinge(Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor, vec3 axis) {
     return joint_here(HINGE, a, at_a, b, at_b, anchor, frame_of_axis(axis));
 }

@@ -17,7 +17,7 @@ struct Drift {
 };
 
 // The drift of a body with these velocities in so many seconds. A ball looks the same however it turns.
-TBS_FUNCTION Drift drift_of(bool is_ball, vec3 linear, vec3 angular, f32 time, bool gives_way) {
+TBS_FUNCTION Drift drift_of(vec3 linear, vec3 angular, f32 time, bool gives_way, bool is_ball) {
     return {linear * time, is_ball ? vec3{} : angular * time, gives_way};
 }
 

@@ -108,7 +108,7 @@ TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
         return vec3{loaded.x, loaded.y, loaded.z};
     };
     const bool is_ball = step.shape[body].kind == SPHERE && !is_part(step, body);
-    return drift_of(is_ball, speed(block.linear), speed(block.angular), time, step.pushed[body] != 0);
+    return drift_of(speed(block.linear), speed(block.angular), time, step.pushed[body] != 0, is_ball);
 }
 
 // Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.

@@ -78,6 +78,7 @@ TBS_FUNCTION Moments moments_of(const Hulls &hulls, const Shape &shape) {
     }
 }
 
+// The mass of a solid with these moments, of so many kg/m^3.
 TBS_FUNCTION Mass mass_of_moments(const Moments &m, f32 density) {
     const f32 xx = m.yy + m.zz, yy = m.xx + m.zz, zz = m.xx + m.yy, xy = -m.xy, xz = -m.xz, yz = -m.yz;
     const f32 a = yy * zz - yz * yz, b = xz * yz - xy * zz, c = xy * yz - xz * yy;  // cofactors

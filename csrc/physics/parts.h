@@ -21,7 +21,7 @@ TBS_FUNCTION Transform place_of(const Step &step, u32 body, const Transform &at)
     return {at.position + rotate(local.position, at.rotation), normalize(at.rotation * local.rotation)};
 }
 
-// Calls visit(table, rows, first) for the tables of parts, with the number that their first row has in the step.
+// Calls visit(table, poses, parts) for the tables of parts; `table.first` is the number of their first row in the step.
 template <class Visit>
 TBS_FUNCTION void for_parts(World &world, Visit &&visit) {
     world.tables<Pose, const Shape, Optional<const Part>>([&](auto table, auto poses, auto, auto parts) {

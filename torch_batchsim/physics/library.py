@@ -41,9 +41,9 @@ class Physics(Library):
     """Rigid bodies: the fragment ``Physics.simulate`` moves all rows with the components of ``Physics.body``.
 
     An environment lists the library in ``libraries``, has ``Physics.body`` (bodies that move) and ``Physics.static``
-    (bodies that stand) in archetypes, and ``Physics.simulate`` in its task graph ``step``. ``Physics.part`` is for
-    further shapes of bodies. With ``events``,
-    ``Physics.report`` behind it creates a row of ``physics.Touch`` for each pair that has touched. See docs/physics.md.
+    (bodies that stand) in archetypes, perhaps ``Physics.part`` (further shapes of bodies), and ``Physics.simulate`` in
+    its task graph ``step``. With ``events``, ``Physics.report`` behind it creates a row of ``physics.Touch`` for each
+    pair of shapes that has touched. See docs/physics.md.
 
     Args:
         hulls: convex hulls by name, each an array ``[points, 3]`` of 4 to 32 points in metres: with

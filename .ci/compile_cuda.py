@@ -36,7 +36,7 @@ from torch_batchsim.resolve.executors import EXECUTORS  # noqa: E402
 from torch_batchsim.resolve.program import Program  # noqa: E402
 
 ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90", "inside": "90"}  # by executor
-LARGE = ("ant", "hideseek", "gallery", "shelf")  # with rigid bodies, and what else lanes do
+LARGE = ("ant", "hideseek", "gallery", "shelf", "stool")  # with rigid bodies, and what else lanes do
 ENVIRONMENTS = {
     **COMPILED,
     "garden": Garden,
@@ -85,7 +85,7 @@ def main() -> None:
     # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
     # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
-    executors |= {"ant": ["per_world"]}
+    executors |= {"ant": ["per_world"], "stool": ["graph"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
     executors |= {"hanabi_checked": ["graph"]}

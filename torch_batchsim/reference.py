@@ -147,8 +147,8 @@ LIBRARIES = (
                 "",
                 "physics/make.h",
                 shown=tuple(
-                    "sphere capsule box hull plane LOCK_X dynamic kinematic fixed pose default_material "
-                    "mass_of_density mass_of".split()
+                    "sphere capsule box hull plane no_shape LOCK_X dynamic kinematic fixed pose part pose_of "
+                    "default_material mass_of_density mass_of Assembly".split()
                 )
                 + ("frame_of_axis", "joint", "world_pose", *(kind.maker for kind in JointKind))
                 + ("angle_of", "rate_of", "separation_of"),

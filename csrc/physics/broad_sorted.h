@@ -34,6 +34,7 @@ TBS_FUNCTION u32 touching(const Boxes<words> &boxes, const Bounds &other, u32 fi
 
 // Whether two bodies whose bounds touch are to be looked at closely.
 TBS_FUNCTION bool may_collide(const Step &step, u32 a, u32 b) {
+    if (has_parts && owner_of(step, a) == owner_of(step, b)) return false;
     return (step.group[a] & step.mask[b]) != 0 && (step.group[b] & step.mask[a]) != 0;
 }
 

@@ -13,7 +13,8 @@
 // The shapes in the order of their kinds, by which each pair of kinds is one function.
 TBS_FUNCTION void collide_ordered(const Geometry &a, const Transform &at_a, const Geometry &b, const Transform &at_b,
                                   f32 margin, Manifold &manifold) {
-    if (b.kind == PLANE) {
+    if (b.kind >= PLANE) {
+        if (b.kind == NOTHING) return;
         if (a.kind == BOX) return collide_box_plane(a, at_a, at_b, margin, manifold);
         if (a.kind == HULL) return collide_hull_plane(a, at_a, at_b, margin, manifold);
         if (a.kind == PLANE) return;

@@ -13,8 +13,8 @@ TBS_FUNCTION vec3 impulse_of(const Solver &solver, u32 place, u32 substeps) {
     return (contact.normal * pushed + contact.friction) * f32(substeps);
 }
 
-// Sums the impulses of the step up for each body, in the order of contacts, and writes the forces to their rows. Behind
-// the solver, before keep_contacts forgets contacts that bear nothing any more.
+// Sums the impulses of the step up for each body, its parts included, and for each part, in the order of contacts, and
+// writes the forces to their rows. Behind the solver, before keep_contacts forgets contacts that bear nothing any more.
 template <class Group>
 TBS_FUNCTION void write_contact_forces(World &world, Step &step, const Settings &settings, Group &group) {
     if constexpr (sums_friction) {
@@ -25,6 +25,9 @@ TBS_FUNCTION void write_contact_forces(World &world, Step &step, const Settings 
                 const vec3 impulse = impulse_of(*step.solver, step.place[i], settings.substeps);
                 step.pushed_by[step.pair[i].a] -= impulse;
                 step.pushed_by[step.pair[i].b] += impulse;
+                const u32 a = step.pair[i].a, b = step.pair[i].b;
+                if (is_part(step, a)) step.pushed_by[owner_of(step, a)] -= impulse;
+                if (is_part(step, b)) step.pushed_by[owner_of(step, b)] += impulse;
             }
         });
         world.tables<const Pose, const Shape, Optional<ContactForce>>([&](auto table, auto, auto, auto forces) {

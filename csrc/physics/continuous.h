@@ -5,7 +5,7 @@
 // body's centre of mass is compared with bodies that stand and with those that move by themselves. Where it goes in
 // deep, the body is set back to the place where it entered, as with the continuous collision of a core shape (Catto
 // 2013, "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on
-// the side from which it came.
+// the side from which it came. Of a body with parts the centres of all its shapes are followed.
 #pragma once
 
 #include "physics/broad.h"
@@ -41,27 +41,22 @@ TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
     return found;
 }
 
-TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
-    bool found = false;
-    for (u32 i = 0; i < step.solver->joint_count; ++i) {
-        const Pair pair = step.joint_bodies[i];
-        const bool these = (pair.a == a && pair.b == b) || (pair.a == b && pair.b == a);
-        found = found || (these && step.joint_collides[i] == 0);
-    }
-    return found;
-}
-
 // Whether a body moves that nothing pushes.
 TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] > 0.0f; }
 
-// Where a body is after the step.
-TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
-    if (!carries(step, body)) return step.at[body];
+// Where a body that has a mover is after the step.
+TBS_FUNCTION Transform place_moved(const Step &step, u32 body) {
     const u32 mover = step.mover[body];
     const f32 *const moved = step.solver->motion[mover];
     const BodyBlock &block = step.solver->body_blocks[mover / block_items];
     const Rotation<f32> q = load_rotation<f32>(block.rotation, mover % block_items);
-    return {step.at[body].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
+    const vec3 before = step.at[owner_of(step, body)].position;
+    return place_of(step, body, {before + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}});
+}
+
+// The same of any body.
+TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
+    return carries(step, body) ? place_moved(step, body) : step.at[body];
 }
 
 // The way of body i's centre, as far as body `other` lets it go.
@@ -101,18 +96,31 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
     const f32 sweep = group.max(step.bodies, 0.0f, [&](u32 i) { return step.pushed[i] == 0 ? step.reach[i] : 0.0f; });
     group.for_each(step.bodies, [&](u32 i) {
         if (step.pushed[i] == 0) return;
+        if (is_part(step, i)) return;
         const u32 mover = step.mover[i];
         f32 *const motion = step.solver->motion[mover];
         const vec3 own{motion[0], motion[1], motion[2]};
         const bool turns = length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
         if (!(length(own) + sweep > step.slow[mover]) && !turns) return;
-        // Standing bodies come last: between them and moving ones no place is right, and walls must hold.
         vec3 way = own;
-        for (u32 round = sweep > 0.0f ? 0 : 1; round < 2; ++round) {
-            const vec3 before = way;
-            for_all_on_way(step, i, before, [&](u32 other) {
-                if (carries(step, other) == (round == 0)) way = way_before(hulls, step, i, other, way);
-            });
+        // The centre of a shape, which also goes by `turned` as the body turns.
+        const auto follow = [&](u32 shape, vec3 turned) {
+            way += turned;
+            // Standing bodies come last: between them and moving ones no place is right, and walls must hold.
+            for (u32 round = sweep > 0.0f ? 0 : 1; round < 2; ++round) {
+                const vec3 before = way;
+                for_all_on_way(step, shape, before, [&](u32 other) {
+                    if (carries(step, other) == (round == 0)) way = way_before(hulls, step, shape, other, way);
+                });
+            }
+            way -= turned;
+        };
+        if (step.shape[i].kind != NOTHING) follow(i, {});
+        if constexpr (has_parts) {
+            for (u32 k = 0; k < step.bodies; ++k) {
+                if (k == i || step.owner[k] != i) continue;
+                follow(k, place_moved(step, k).position - step.at[k].position - own);
+            }
         }
         const BodyBlock &block = step.solver->body_blocks[mover / block_items];
         const Vec<f32> free = load_vec<f32>(block.free_linear, mover % block_items);

@@ -13,6 +13,8 @@
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
 inline constexpr u32 most_joints = u32(Constants::joints);
+inline constexpr bool has_parts = Constants::parts != 0;  // some archetype has Part
+inline constexpr u32 parted_bodies = has_parts ? most_bodies : 1;
 inline constexpr u32 body_words = (most_bodies + 31) / 32;
 // Worlds with room for more bodies than this compare those that are near each other only (broad_sorted.h).
 inline constexpr bool sorts_bodies = most_bodies > 256;
@@ -44,6 +46,9 @@ struct Step {
     f32 reach_around[most_bodies];  // the part of it that is in any direction
     vec3 ahead[most_bodies];       // the rest, by its force: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
+    u32 owner[parted_bodies];      // the body whose shape it is: of a part another one, of a body itself
+    Transform local[parted_bodies];  // of a part, in the frame of its body
+    f32 turn[parted_bodies];       // how far the body may turn in this step: rad
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
     u32 group[most_bodies], mask[most_bodies];
@@ -181,17 +186,19 @@ TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settin
                           const BodyRow &row) {
     const bool moves = mover != no_body;
     const f32 time = settings.time;
+    const Filter filter = row.shape.kind == NOTHING ? Filter{0, 0} : row.filter;
     step.at[body] = {row.pose.position, normalize(row.pose.rotation)};
     step.shape[body] = row.shape;
     step.material[body] = row.material;
-    step.group[body] = row.filter.group;
-    step.mask[body] = row.filter.mask;
+    step.group[body] = filter.group;
+    step.mask[body] = filter.mask;
     step.mover[body] = mover;
     step.pushed[body] = 0;
     step.reach[body] = step.reach_around[body] = 0.0f;
     step.ahead[body] = {};
+    if constexpr (has_parts) step.turn[body] = 0.0f;
     if constexpr (Constants::sleep != 0) {
-        step.mark[body] = mark_of(row.shape, row.filter, row.motion);
+        step.mark[body] = mark_of(row.shape, filter, row.motion);
         step.mark[body] += mark_of(row.material) + (moves ? mark_of(row.mass) : 0);
         step.mark_of_pose[body] = mark_of(row.pose.position, row.pose.rotation);
     }
@@ -211,6 +218,7 @@ TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settin
     const f32 turning = length(row.velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
     const f32 speed = length(row.velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
     step.reach_around[body] = time * speed;
+    if constexpr (has_parts) step.turn[body] = time * turning;
     // The way from rest, in substeps that each go on with the speed at their end.
     const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
     if (dynamic && Constants::foresight != 0) {
@@ -227,14 +235,16 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
     const Material usual = default_material(world);
     u32 movers = 0, bodies = 0, unsound = 0;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
-                 Optional<const Material>, Optional<const Force>, Optional<const Filter>>(
+                 Optional<const Material>, Optional<const Force>, Optional<const Filter>, Optional<const Part>>(
         [&](auto table, auto poses, auto shapes, auto velocities, auto masses, auto motions, auto materials, auto forces,
-            auto filters) {
+            auto filters, auto parts) {
             constexpr bool moves = velocities.there && masses.there && motions.there;
             const u32 first_mover = movers;
             unsound += group.count(table.count, [&](u32 i) {
-                BodyRow row{poses[i], shapes[i], materials.value_or(i, usual),
-                            filters.value_or(i, Filter{1, 0xffffffffu}), {}, {}, {}, {}};
+                // Of a part place_parts finds the pose.
+                const Pose pose = parts.there ? Pose{{}, {1, 0, 0, 0}} : Pose(poses[i]);
+                BodyRow row{pose, shapes[i], materials.value_or(i, usual), filters.value_or(i, Filter{1, 0xffffffffu}),
+                            {}, {}, {}, {}};
                 if (moves) {
                     row.velocity = velocities[i];
                     row.mass = masses[i];
@@ -243,6 +253,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                 }
                 const u32 body = table.first + i, mover = moves ? first_mover + i : no_body;
                 step.entity[body] = table.entity(i);
+                if constexpr (has_parts) step.owner[body] = parts.there ? no_body : body;
                 const Wrong wrong = take_row(hulls, step, settings, gravity, body, mover, row);
                 if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
                 return wrong.is;

@@ -1,14 +1,7 @@
 // Joints: rows of any archetype that has a Joint, as the solver takes them.
 #pragma once
 
-#include "physics/gather.h"
-
-// The number of the body with a handle, or no_body.
-TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
-    u32 found = no_body;
-    for (u32 i = 0; i < step.bodies; ++i) found = step.entity[i] == entity ? i : found;
-    return found;
-}
+#include "physics/parts.h"
 
 // Whether a row is a joint: one with two empty entities is unused.
 TBS_FUNCTION bool is_used(const Joint &joint) { return (joint.a || joint.b) && joint.broken == 0; }
@@ -204,9 +197,33 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
     return joints == 0 || !group.any(joints, [&](u32 i) { return step.joint_idle[i] == joint_is_wrong; });
 }
 
+// Whether a joint that lets them not collide connects two bodies, or those of parts.
+TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
+    bool found = false;
+    for (u32 i = 0; i < step.solver->joint_count; ++i) {
+        const Pair pair = step.joint_bodies[i];
+        const u32 x = owner_of(step, a), y = owner_of(step, b);
+        const bool these = (pair.a == x && pair.b == y) || (pair.a == y && pair.b == x);
+        found = found || (these && step.joint_collides[i] == 0);
+    }
+    return found;
+}
+
 // Bodies that a joint connects do not collide, unless it says so.
 template <class Group>
 TBS_FUNCTION void part_jointed(Step &step, Group &group) {
+    if constexpr (has_parts) {
+        if (step.solver->joint_count == 0) return;
+        group.for_each(step.bodies, [&](u32 i) {
+            for (u32 word = 0; word < (step.bodies + 31) / 32; ++word) {
+                for (u32 left = step.near[i][word]; left != 0; left &= left - 1) {
+                    const u32 bit = lowest_bit(left);
+                    if (is_joined(step, i, 32 * word + bit)) step.near[i][word] &= ~(1u << bit);
+                }
+            }
+        });
+        return;
+    }
     group.once([&] {
         for (u32 i = 0; i < step.solver->joint_count; ++i) {
             const Pair pair = step.joint_bodies[i];

@@ -21,6 +21,7 @@ TBS_FUNCTION Shape sphere(f32 radius) { return {SPHERE, 0, {radius, 0.0f, 0.0f}}
 TBS_FUNCTION Shape capsule(f32 radius, f32 half_length) { return {CAPSULE, 0, {radius, half_length, 0.0f}}; }
 TBS_FUNCTION Shape box(vec3 half_extents) { return {BOX, 0, half_extents}; }
 TBS_FUNCTION Shape hull(i32 number, vec3 scale = {1.0f, 1.0f, 1.0f}) { return {HULL, number, scale}; }
+TBS_FUNCTION Shape no_shape() { return {NOTHING, 0, {0.0f, 0.0f, 0.0f}}; }
 TBS_FUNCTION Shape plane() { return {PLANE, 0, {1.0f, 1.0f, 1.0f}}; }
 
 // Locks of the world's axes: LOCK_X | LOCK_TURN_Z.
@@ -31,6 +32,14 @@ TBS_FUNCTION Motion kinematic() { return {KINEMATIC, 0, 0.0f, 0.0f}; }
 TBS_FUNCTION Motion fixed() { return {STATIC, 0, 0.0f, 0.0f}; }
 
 TBS_FUNCTION Pose pose(vec3 position, quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) { return {position, rotation}; }
+
+// A part of a body, at a place in its frame, and the pose that it has there.
+TBS_FUNCTION Part part(Entity body, vec3 position, quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) {
+    return {body, position, rotation};
+}
+TBS_FUNCTION Pose pose_of(const Part &part, const Pose &body) {
+    return {body.position + rotate(part.position, body.rotation), normalize(body.rotation * part.rotation)};
+}
 
 TBS_FUNCTION Material default_material(const World &world) {
     const auto &given = world.parameters.physics;
@@ -69,10 +78,8 @@ TBS_FUNCTION Moments moments_of(const Hulls &hulls, const Shape &shape) {
     }
 }
 
-// The mass of a shape of uniform density in kg/m^3. `simulate` rejects the mass of a plane, and of a density that is
-// not positive.
-TBS_CALLED Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 density) {
-    const Moments m = moments_of(hulls, shape);
+// The mass of a solid with these moments, of so many kg/m^3.
+TBS_CALLED Mass mass_of_moments(const Moments &m, f32 density) {
     const f32 xx = m.yy + m.zz, yy = m.xx + m.zz, zz = m.xx + m.yy, xy = -m.xy, xz = -m.xz, yz = -m.yz;
     const f32 a = yy * zz - yz * yz, b = xz * yz - xy * zz, c = xy * yz - xz * yy;  // cofactors
     const f32 scale = divide(1.0f, (xx * a + xy * b + xz * c) * density);
@@ -81,10 +88,42 @@ TBS_CALLED Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 dens
              scale * (xy * xz - xx * yz)}};
 }
 
+// The mass of a shape of uniform density in kg/m^3. `simulate` rejects the mass of a plane, and of a density that is
+// not positive.
+TBS_FUNCTION Mass mass_of_density(const Hulls &hulls, const Shape &shape, f32 density) {
+    return mass_of_moments(moments_of(hulls, shape), density);
+}
+
 // The mass of a shape of uniform density, by its kg.
 TBS_FUNCTION Mass mass_of(const Hulls &hulls, const Shape &shape, f32 kilograms) {
     return mass_of_density(hulls, shape, divide(kilograms, moments_of(hulls, shape).volume));
 }
+
+// Sums shapes of uniform density up to one body. Places are in any frame, in which `centre` is that of mass.
+struct Assembly {
+    f32 kilograms = 0.0f;
+    vec3 centre{0.0f, 0.0f, 0.0f};
+    Moments moments{};  // about the centre, of mass
+
+    TBS_METHOD void add(const Hulls &hulls, const Shape &shape, f32 kg, vec3 position,
+                        quat rotation = {1.0f, 0.0f, 0.0f, 0.0f}) {
+        const Moments own = moments_of(hulls, shape);
+        const f32 density = divide(kg, own.volume), all = kilograms + kg;
+        const Matrix turn = matrix(normalize(rotation));
+        const Matrix straight{{own.xx, own.xy, own.xz}, {own.xy, own.yy, own.yz}, {own.xz, own.yz, own.zz}};
+        const Matrix turned = turn * straight * transpose(turn);
+        const vec3 apart = position - centre, pull = apart * divide(kilograms * kg, all);
+        moments.volume = kilograms = all;
+        moments.xx += fma(turned.x.x, density, pull.x * apart.x);
+        moments.yy += fma(turned.y.y, density, pull.y * apart.y);
+        moments.zz += fma(turned.z.z, density, pull.z * apart.z);
+        moments.xy += fma(turned.x.y, density, pull.x * apart.y);
+        moments.xz += fma(turned.x.z, density, pull.x * apart.z);
+        moments.yz += fma(turned.y.z, density, pull.y * apart.z);
+        centre += apart * divide(kg, all);
+    }
+    TBS_METHOD Mass mass() const { return mass_of_moments(moments, 1.0f); }
+};
 
 TBS_FUNCTION quat frame_of_axis(vec3 axis) {  // turns x to the axis; 0, a fault of joints, if that has no direction
     if (!(length_squared(axis) > 0.0f)) return {0.0f, 0.0f, 0.0f, 0.0f};
@@ -119,9 +158,8 @@ TBS_CALLED Joint joint_here(i32 kind, Entity a, const Pose &at_a, Entity b, cons
 // Where an empty entity stands, which is the world.
 TBS_FUNCTION Pose world_pose() { return {{0.0f, 0.0f, 0.0f}, {1.0f, 0.0f, 0.0f, 0.0f}}; }
 
-// Joints of two bodies as they stand, which is where the joint is at 0. Anchor and axis are in the world's frame. A
-// hinge turns about its axis, a slider moves along it; a ball turns about all axes, its limit is a cone about this one.
-// A weld holds all.
+// Joints of two bodies as they stand, where they are at 0; anchor and axis are the world's. A ball's limit is a cone
+// about its axis.
 TBS_FUNCTION Joint hinge(Entity a, const Pose &at_a, Entity b, const Pose &at_b, vec3 anchor, vec3 axis) {
     return joint_here(HINGE, a, at_a, b, at_b, anchor, frame_of_axis(axis));
 }

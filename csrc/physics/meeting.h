@@ -17,8 +17,8 @@ struct Drift {
 };
 
 // The drift of a body with these velocities in so many seconds. A ball looks the same however it turns.
-TBS_FUNCTION Drift drift_of(i32 shape, vec3 linear, vec3 angular, f32 time, bool gives_way) {
-    return {linear * time, shape == SPHERE ? vec3{} : angular * time, gives_way};
+TBS_FUNCTION Drift drift_of(vec3 linear, vec3 angular, f32 time, bool gives_way, bool is_ball) {
+    return {linear * time, is_ball ? vec3{} : angular * time, gives_way};
 }
 
 // Shapes meet when they are this share of the lesser inner radius inside of each other: more than springs give way.
@@ -41,7 +41,8 @@ TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 shar
 // points are where they are then, and separations what they are then along the new normal. Without points where they
 // pass each other. Leaves it as it is where they do not meet.
 //
-// `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase.
+// `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase. Anchors, and what is at
+// `at_a` and `at_b`, are from the centres of mass.
 template <class Collide>
 TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
                        const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {

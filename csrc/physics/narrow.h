@@ -50,6 +50,16 @@ TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &g
 // Two surfaces together: the geometric mean of both.
 TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 
+// Anchors of parts from the centres of mass of their bodies, which are at `of_a` and `of_b`.
+TBS_FUNCTION void see_from_centres(const Transform &of_a, const Transform &at_a, const Transform &of_b,
+                                   const Transform &at_b, Manifold &manifold) {
+    const vec3 arm_a = at_a.position - of_a.position, arm_b = at_b.position - of_b.position;
+    for (u32 k = 0; k < manifold.count; ++k) {
+        manifold.points[k].anchor_a += arm_a;
+        manifold.points[k].anchor_b += arm_b;
+    }
+}
+
 // The solver's contact of a pair, with the impulses of the step before.
 TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair &pair, const Manifold &manifold,
                               SolverContact &contact) {
@@ -67,7 +77,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
     contact.twist = 0.0f;
     contact.preload = 0.0f;
     contact.total = 0.0f;
-    const vec3 apart = step.at[b].position - step.at[a].position;
+    const vec3 apart = step.at[owner_of(step, b)].position - step.at[owner_of(step, a)].position;
     const u32 before = kept_contact(kept, step.before[pair.a], step.before[pair.b]);
     if (before != no_place) {
         const f32 *const friction = kept.friction[before];
@@ -97,7 +107,8 @@ TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
         const Vec<f32> loaded = load_vec<f32>(v, mover % block_items);
         return vec3{loaded.x, loaded.y, loaded.z};
     };
-    return drift_of(step.shape[body].kind, speed(block.linear), speed(block.angular), time, step.pushed[body] != 0);
+    const bool is_ball = step.shape[body].kind == SPHERE && !is_part(step, body);
+    return drift_of(speed(block.linear), speed(block.angular), time, step.pushed[body] != 0, is_ball);
 }
 
 // Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.
@@ -125,13 +136,18 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
+            const Transform &at_own = step.at[owner_of(step, a)], &at_other = step.at[owner_of(step, b)];
+            if constexpr (has_parts) see_from_centres(at_own, step.at[a], at_other, step.at[b], manifold);
             if constexpr (Constants::foresight != 0) {
                 if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
                 const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-                const f32 inner = divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
-                meet(inner, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
-                     [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
+                // Bodies are pushed, so that this is known where they have one shape.
+                const f32 inner = has_parts ? inner_radius(own) : divide(step.slow[step.mover[a]], fast_share);
+                meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
+                     [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
+                         const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);
                          collide(own, at_a, other, at_b, most, met);
+                         if constexpr (has_parts) see_from_centres(of_a, at_a, of_b, at_b, met);
                      });
             }
             return manifold_of(i).count > 0 ? 1u : 0u;
@@ -171,7 +187,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
         kept.normal[row] = contact.normal;
         vec3 sum{};
         for (u32 k = 0; k < contact.count; ++k) sum += contact.points[k].anchor;
-        kept.position[row] = step.at[pair.a].position + sum / f32(contact.count);
+        kept.position[row] = step.at[owner_of(step, pair.a)].position + sum / f32(contact.count);
     }
 }
 
@@ -192,7 +208,7 @@ TBS_FUNCTION void keep_contacts(Step &step, Kept &kept, Group &group) {
         });
     group.for_each(step.bodies, [&](u32 i) {
         kept.mark[i] = mark_of(step.entity[i]);
-        if constexpr (Constants::events > 0) kept.body[i] = step.entity[i];
+        if constexpr (Constants::events > 0) kept.body[i] = step.entity[owner_of(step, i)];
     });
     group.once([&] {
         kept.count = i32(solver.contact_count);

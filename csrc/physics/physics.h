@@ -24,6 +24,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     Step &step = begin_step(space, core, warp);
     const Settings settings = settings_of(world);
     if (!gather(world, hulls, step, settings, gravity_of(world), warp)) return;  // the fault has been reported
+    if (!place_parts(world, hulls, step, warp)) return;
     if (!gather_joints(world, step, warp)) return;
     const f32 margin = world.parameters.physics.margin;
     warp.line_up();
@@ -47,6 +48,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     keep_marks(step, contacts, warp);
     warp.line_up();
     scatter(world, step, warp);
+    scatter_parts(world, step, warp);
     warp.line_up();
     scatter_joints(world, step, contacts, warp);
 }

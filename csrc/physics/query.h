@@ -4,8 +4,8 @@
 #include "physics/collide.h"
 #include "physics/make.h"
 
-// Calls found(entity, depth) for each body that overlaps a shape at a place, in the order of world.tables; depth in
-// metres, 0 where they touch. `mask`: groups of bodies (Filter); a body without Filter is of group 1.
+// Calls found(entity, depth) for each body, and each part of one, that overlaps a shape at a place, in the order of
+// world.tables; depth in metres, 0 where they touch. `mask`: groups (Filter); what has no Filter is of group 1.
 template <class Found>
 TBS_FUNCTION void overlaps(const World &world, const Hulls &hulls, const Shape &shape, vec3 position, quat rotation, u32 mask,
                            Found &&found) {

@@ -4,7 +4,7 @@
 #pragma once
 
 // The kinds of shapes, the values of Shape.kind. A pair is collided with the lower kind first.
-enum ShapeKind : i32 { SPHERE, CAPSULE, BOX, HULL, PLANE };
+enum ShapeKind : i32 { SPHERE, CAPSULE, BOX, HULL, PLANE, NOTHING };
 
 inline constexpr u32 most_hull_vertices = 32;
 inline constexpr u32 most_hull_faces = 60;   // 2 v - 4, Euler's formula with triangles only
@@ -42,6 +42,7 @@ static_assert(sizeof(Hull) == 3212, "torch_batchsim/physics/hulls.py packs hulls
 //   BOX      half the extents
 //   HULL     the scale of the hull's vertices along x, y, z
 //   PLANE    not used; solid where z <= 0
+//   NOTHING  not used; of a body whose parts are its shapes: it touches nothing
 // `hull` is read for HULL, and for BOX too: there it is the cube of vertices +-1, which is the first of all hulls, so
 // that `size` is its scale.
 struct Geometry {

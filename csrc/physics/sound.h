@@ -17,7 +17,8 @@ TBS_FUNCTION bool is_shape(const Shape &shape) {
         case CAPSULE: return s.x > 0.0f && s.y >= 0.0f;
         case BOX: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f;
         case HULL: return s.x > 0.0f && s.y > 0.0f && s.z > 0.0f && shape.hull >= 0 && shape.hull < Constants::hulls;
-        case PLANE: return true;
+        case PLANE:
+        case NOTHING: return true;
         default: return false;
     }
 }
@@ -48,6 +49,10 @@ TBS_FUNCTION u32 wrong_in(const Pose &pose) {
     return q.w == 0.0f && q.x == 0.0f && q.y == 0.0f && q.z == 0.0f ? 1 : 2;
 }
 
+TBS_FUNCTION u32 wrong_in(const Part &part) {
+    return 9 + wrong_in(Pose{part.position, part.rotation});
+}
+
 TBS_FUNCTION u32 wrong_in(const Velocity &velocity, const Force &force, const Motion &motion) {
     if (!is_finite(velocity.linear)) return 3;
     if (!is_finite(velocity.angular)) return 4;
@@ -58,7 +63,7 @@ TBS_FUNCTION u32 wrong_in(const Velocity &velocity, const Force &force, const Mo
 
 TBS_FUNCTION u32 wrong_in(const Shape &shape) {
     const vec3 s = shape.size;
-    if (u32(shape.kind) > u32(PLANE)) return 1;
+    if (u32(shape.kind) > u32(NOTHING)) return 1;
     if (s.x == 0.0f && s.y == 0.0f && s.z == 0.0f) return 0;
     const bool positive = is_finite(s) && s.x > 0.0f && s.y > 0.0f && s.z > 0.0f;
     return shape.kind == HULL && positive ? 3 : 2;

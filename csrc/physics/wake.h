@@ -30,7 +30,10 @@ TBS_FUNCTION void wake_changed(Step &step, const Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;
     const auto is_new = [&](u32 i) { return step.before[i] == no_body; };
     const auto is_same = [&](u32 i) {
-        return !is_new(i) && kept.given[step.before[i]] == step.mark[i] + step.mark_of_pose[i];
+        const auto is_own_same = [&](u32 k) {
+            return !is_new(k) && kept.given[step.before[k]] == step.mark[k] + step.mark_of_pose[k];
+        };
+        return is_own_same(i) && (!is_part(step, i) || is_own_same(owner_of(step, i)));
     };
     const u32 known = group.count(step.bodies, [&](u32 i) { return !is_new(i); });
     if (known == u32(kept.bodies) && !group.any(step.bodies, [&](u32 i) { return !is_same(i); })) return;
@@ -63,7 +66,7 @@ TBS_FUNCTION void keep_marks(const Step &step, Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;
     group.for_each(step.bodies, [&](u32 i) {
         u32 mark_of_place = step.mark_of_pose[i];
-        if (step.mover[i] != no_body && is_moving(*step.solver, step.mover[i])) {
+        if (step.mover[i] != no_body && !is_part(step, i) && is_moving(*step.solver, step.mover[i])) {
             SolverBody body{};
             take_body(*step.solver, step.mover[i], body);
             mark_of_place = mark_of(body.position, body.rotation);

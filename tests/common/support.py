@@ -25,6 +25,7 @@ from environments.heap import Heap
 from environments.herd import Herd
 from environments.melee import Melee
 from environments.shelf import Shelf
+from environments.stool import Stool
 from environments.yard import Yard
 from environments.zoo import Zoo
 from torch_batchsim.envs.ant import Ant
@@ -67,7 +68,7 @@ ENVIRONMENTS = {
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
     **ENVIRONMENTS, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd,
-    "shelf": Shelf,
+    "shelf": Shelf, "stool": Stool,
 }  # fmt: skip
 EMULATION = emulation.WORDS
 

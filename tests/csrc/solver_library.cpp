@@ -79,7 +79,8 @@ __attribute__((noinline)) bool find_contact(const SolverBody *bodies, const Shap
     const auto geometry = [&](u32 i) { return Geometry{shapes[i].kind, shapes[i].size, hulls}; };
     const auto place = [&](u32 i) { return Transform{bodies[i].position, bodies[i].rotation}; };
     const auto drift = [&](u32 i) {
-        return drift_of(shapes[i].kind, bodies[i].linear, bodies[i].angular, ahead, bodies[i].kind == body_dynamic);
+        const bool gives_way = bodies[i].kind == body_dynamic, is_ball = shapes[i].kind == SPHERE;
+        return drift_of(bodies[i].linear, bodies[i].angular, ahead, gives_way, is_ball);
     };
     Manifold m = manifold_of(geometry(a), place(a), geometry(b), place(b), margin);
     meet(inner_radius(geometry(a)), place(a), drift(a), geometry(b), place(b), drift(b), m,

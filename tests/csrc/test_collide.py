@@ -143,7 +143,8 @@ def compare(library, seed, count):
 
 
 def test_python_and_cpp_mean_the_same_by_kinds_and_hulls(library):
-    assert {kind.name.lower(): kind.value for kind in ShapeKind} == {name: kind for kind, name in NAMES.items()}
+    touching = {kind.name.lower(): kind.value for kind in ShapeKind if kind != ShapeKind.NOTHING}
+    assert touching == {name: kind for kind, name in NAMES.items()}
     library.size_of_hull.restype = ctypes.c_int64
     assert library.size_of_hull() == LAYOUT.itemsize == packed().itemsize
 

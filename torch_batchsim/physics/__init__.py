@@ -12,6 +12,7 @@ from .components import Mass as Mass
 from .components import Material as Material
 from .components import Motion as Motion
 from .components import MotionKind as MotionKind
+from .components import Part as Part
 from .components import Pose as Pose
 from .components import Shape as Shape
 from .components import Velocity as Velocity

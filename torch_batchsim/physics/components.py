@@ -45,6 +45,14 @@ class Mass(Component):
     inverse_inertia: f32[6]  # in the body's frame: xx, yy, zz, xy, xz, yz; 1/(kg m^2)
 
 
+class Part(Component):
+    """A further shape of a body, on a row of its own with ``Physics.part``; the step writes its ``Pose``."""
+
+    body: Entity  # one with Physics.body or Physics.static
+    position: vec3  # in the body's frame, metres
+    rotation: quat  # from the part's frame to the body's, unit
+
+
 class Motion(Component):
     """How a body may move."""
 
@@ -72,13 +80,13 @@ class Force(Component):
 class ContactForce(Component):
     """Optional: written in each step."""
 
-    force: vec3  # of all contacts on the body with their friction, mean of the step, world's frame, newtons
+    force: vec3  # of all contacts on the body or part, with friction, mean of the step, world's frame, newtons
 
 
 class Contact(Component):
     """A contact of this step: rows of ``physics.Touch``, where ``events`` is given and ``Physics.report`` runs."""
 
-    a: Entity
+    a: Entity  # a body, also where a part of it touches
     b: Entity
     position: vec3  # the mean of its points, world's frame, metres
     normal: vec3  # unit, from a to b

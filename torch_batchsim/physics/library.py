@@ -15,7 +15,20 @@ from ..declare.options import Constants, Option, Parameters
 from ..declare.schema import Archetype, Bundle, Component, TaskGraph, component
 from ..types import Entity, f32, i32, u8, u16, u32, u64, vec3
 from . import joints
-from .components import Contact, ContactForce, Filter, Force, Mass, Material, Motion, MotionKind, Pose, Shape, Velocity
+from .components import (
+    Contact,
+    ContactForce,
+    Filter,
+    Force,
+    Mass,
+    Material,
+    Motion,
+    MotionKind,
+    Part,
+    Pose,
+    Shape,
+    Velocity,
+)
 from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .joints import Joint, JointKind
 
@@ -33,8 +46,9 @@ class Physics(Library):
     """Rigid bodies: the fragment ``Physics.simulate`` moves all rows with the components of ``Physics.body``.
 
     An environment lists the library in ``libraries``, has ``Physics.body`` (bodies that move) and ``Physics.static``
-    (bodies that stand) in archetypes, and ``Physics.simulate`` in its task graph ``step``. With ``events``,
-    ``Physics.report`` behind it creates a row of ``physics.Touch`` for each pair that has touched. See docs/physics.md.
+    (bodies that stand) in archetypes, perhaps ``Physics.part`` (further shapes of bodies), and ``Physics.simulate`` in
+    its task graph ``step``. With ``events``, ``Physics.report`` behind it creates a row of ``physics.Touch`` for each
+    pair of shapes that has touched. See docs/physics.md.
 
     Args:
         hulls: convex hulls by name, each an array ``[points, 3]`` of 4 to 32 points in metres: with
@@ -51,10 +65,10 @@ class Physics(Library):
     def systems(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))
 
-    components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Joint, ContactForce, Contact)
+    components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Part, Joint, ContactForce, Contact)
     enums = (MotionKind, JointKind)
     definitions = joints.definitions()
-    faults = {  # sentences in the order of their numbers in csrc/physics/sound.h and links.h
+    faults = {  # sentences in the order of their numbers in csrc/physics/sound.h, parts.h and links.h
         "not_finite": (
             "{row}.physics.Pose.position is not finite (metres)",
             "{row}.physics.Pose.rotation is 0: nothing has written it; that of no turn is quat{{1, 0, 0, 0}}",
@@ -65,10 +79,13 @@ class Physics(Library):
             "{row}.physics.Force.torque is not finite (newton metres)",
             "{row}.physics.Motion.gravity is not finite (times the world's)",
             "{row}.physics.Motion.still is not finite (seconds)",
+            "{row}.physics.Part.position is not finite (metres)",
+            "{row}.physics.Part.rotation is 0: nothing has written it; physics::part(body, position) makes a Part",
+            "{row}.physics.Part.rotation is not about 1 long, or not finite: write normalize(rotation)",
         ),
         "bad_shape": (
             "{row}.physics.Shape.size is 0: nothing has written it; physics::box(...) and others make a Shape",
-            "{row}.physics.Shape.kind is not a ShapeKind, 0 to 4",
+            "{row}.physics.Shape.kind is not a ShapeKind, 0 to 5",
             "{row}.physics.Shape.size must be finite and above 0 (metres)",
             "{row}.physics.Shape.hull is not the number of a hull, physics::Constants::<name>",
         ),
@@ -86,9 +103,15 @@ class Physics(Library):
         ),
         "pairs": "{value} pairs of bodies are near each other, {pairs} have room: raise the option physics.contacts",
         "contacts": "{value} pairs of bodies touch, {contacts} have room: raise the option physics.contacts",
+        "part_of_nothing": (
+            "{row}.physics.Part.body is not a body of this world: destroyed, a part itself, or without Pose and Shape; "
+            "got {Part.body}",
+        ),
         "joint_to_nothing": (
-            "{row}.physics.Joint.a is not a body of this world: destroyed, or without Pose and Shape; let go first",
-            "{row}.physics.Joint.b is not a body of this world: destroyed, or without Pose and Shape; let go first",
+            "{row}.physics.Joint.a is not a body of this world: destroyed, a part, or without Pose and Shape; let go "
+            "first",
+            "{row}.physics.Joint.b is not a body of this world: destroyed, a part, or without Pose and Shape; let go "
+            "first",
         ),
         "bad_joint": joints.SENTENCES,
     }
@@ -98,6 +121,7 @@ class Physics(Library):
     }
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
+    part = Bundle(Pose, Shape, Part)
     simulate = TaskGraph("simulate")
     report = TaskGraph("report")
     parameters = Parameters(
@@ -114,7 +138,9 @@ class Physics(Library):
         restitution=Option(0.0, minimum=0.0, maximum=1.0, help="of bodies without Material"),
     )
     constants = Constants(
-        contacts=Option(0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover"),
+        contacts=Option(
+            0, minimum=0, maximum=65535, help="the most pairs that touch; 0: eight for each mover, four for each part"
+        ),
         kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
@@ -138,7 +164,15 @@ class Physics(Library):
 
     def prepare(self) -> None:
         bodies, movers = self.most_rows(Pose, Shape), self.most_rows(Pose, Shape, Velocity, Mass, Motion)
-        contacts = self.constants.contacts or max(32, 8 * movers)
+        parts = self.most_rows(Part)
+        if parts > self.most_rows(Pose, Shape, Part):
+            raise ValueError("physics.Part is on an archetype without Pose and Shape: a part has Physics.part")
+        if any(self.most_rows(Part, other) for other in (Velocity, Mass, Motion, Force)):
+            raise ValueError(
+                "physics.Part is on an archetype with Velocity, Mass, Motion or Force: a part moves with its body, "
+                "which has them"
+            )
+        contacts = self.constants.contacts or max(32, 8 * movers + 4 * parts)
         kept = self.constants.kept_contacts or contacts
         if kept > contacts:
             raise ValueError(f"physics.kept_contacts is {kept}, more than the {contacts} contacts of a world")
@@ -158,7 +192,7 @@ class Physics(Library):
                 "contacts kept"
             )
         self.constants = type(self.constants)({**self.constants, "contacts": contacts, "kept_contacts": kept})
-        self.add_constants(contact_forces=int(felt > 0))
+        self.add_constants(contact_forces=int(felt > 0), parts=int(parts > 0))
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
         self.add_constants(
@@ -219,6 +253,7 @@ class Physics(Library):
         size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
+        size += 36 * c.bodies if c.parts else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
         return component("Space", memory=u32[size // 16 * 4])
 

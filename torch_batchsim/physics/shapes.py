@@ -19,6 +19,7 @@ class ShapeKind(IntEnum):
     BOX = 2
     HULL = 3
     PLANE = 4
+    NOTHING = 5
 
 
 _USED = {  # names of the numbers of a size that a shape uses
@@ -27,6 +28,7 @@ _USED = {  # names of the numbers of a size that a shape uses
     ShapeKind.BOX: ("half extent along x", "half extent along y", "half extent along z"),
     ShapeKind.HULL: ("scale along x", "scale along y", "scale along z"),
     ShapeKind.PLANE: (),
+    ShapeKind.NOTHING: (),
 }
 
 
@@ -55,7 +57,7 @@ def mass_properties(
     ``size`` is as in ``Shape.size``, in metres; ``density`` in kg/m^3; ``size`` scales the ``hull`` of a HULL.
 
     Raises:
-        ValueError: unless size and density are positive and finite; for a plane, and for a HULL without hull.
+        ValueError: unless size and density are positive and finite; for a PLANE and NOTHING; for a HULL without hull.
     """
     kind = ShapeKind(kind)
     numbers = check_size(kind, size)
@@ -63,6 +65,8 @@ def mass_properties(
         raise ValueError(f"the density of a body must be finite and above 0, got {density:g}")
     if kind == ShapeKind.PLANE:
         raise ValueError("a PLANE is always static, without a mass")
+    if kind == ShapeKind.NOTHING:
+        raise ValueError("NOTHING has no mass: sum that of the body's parts")
     if kind == ShapeKind.HULL:
         if hull is None:
             raise ValueError("the mass of a HULL needs its hull, got None")

@@ -23,7 +23,7 @@ def main(name: str, folder: str) -> None:
         COMPILED[name] = type("Control", (COMPILED["drift"],), {"systems": str(source)})
     library = sanitized(name)
     for mode in AutoresetMode:
-        for worlds in (1, 4) if name in ("shelf", "hideseek") else (1, 65, 300):  # rigid bodies take long
+        for worlds in (1, 4) if name in ("shelf", "stool", "hideseek") else (1, 65, 300):  # rigid bodies take long
             env = torch_batchsim.TorchVectorEnv(
                 COMPILED[name](), num_worlds=worlds, autoreset_mode=mode, num_threads=2, _library=library
             )

@@ -29,7 +29,7 @@ def _run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
 
-@pytest.mark.parametrize("name", [*ENVIRONMENTS, "shelf"])
+@pytest.mark.parametrize("name", [*ENVIRONMENTS, "shelf", "stool"])
 def test_no_bad_access_and_no_undefined_behaviour(name: str, tmp_path: Path) -> None:
     done = _run(name, tmp_path)
     assert done.returncode == 0 and done.stdout.endswith("sound\n"), done.stderr[-3000:]

@@ -213,12 +213,12 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                         const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
                         const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);
                         const bool dynamic = own.kind == body_dynamic;
-                        const f32 turning = length(velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
+                        const f32 turning = length(velocity.angular) + (dynamic ? time * torque : 0.0f);
                         const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
                         step.reach_around[body] = time * speed;
                         // The way from rest, in substeps that each go on with the speed at their end.
                         const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
-                        step.ahead[body] = dynamic && Constants::foresight != 0 ? force.force * (share * time * time * mass.inverse) : vec3{};
+                        step.ahead[body] = dynamic ? force.force * (share * time * time * mass.inverse) : vec3{};
                         step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
                     }
                 }

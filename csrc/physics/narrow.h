@@ -125,15 +125,13 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
-            if constexpr (Constants::foresight != 0) {
-                if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
-                const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-                const f32 inner = divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
-                meet(inner, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
-                     [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
-                         collide(own, at_a, other, at_b, most, met);
-                     });
-            }
+            if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
+            const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
+            const f32 inner = divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
+            meet(inner, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
+                 [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
+                     collide(own, at_a, other, at_b, most, met);
+                 });
             return manifold_of(i).count > 0 ? 1u : 0u;
         },
         [&](u32 i, u32 before) {

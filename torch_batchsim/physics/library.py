@@ -109,7 +109,6 @@ class Physics(Library):
         kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
-        foresight=Option(False, help="contacts are those at which bodies will meet in the step, also by their forces"),
     )
 
     def __init__(self, hulls: Mapping[str, ArrayLike] | None = None, **options: Any) -> None:

@@ -14,16 +14,9 @@ pytestmark = pytest.mark.full  # tests/csrc/test_crossing.py has fast tests of w
 WORLDS, STEPS = 1000, 40
 
 
-FORESEEN = [case for case in CASES if case.name.endswith("walls of 0.1 m") or case.name.endswith("between two walls")]
-
-
-@pytest.mark.parametrize(
-    ("case", "foresight"),
-    [*((case, False) for case in CASES), *((case, True) for case in FORESEEN)],
-    ids=lambda value: {True: "foresight", False: "begin"}.get(value) if isinstance(value, bool) else str(value),
-)
-def test_nothing_gets_through(case: Case, foresight: bool) -> None:
-    run = SceneRun(replace(case.scene, foresight=foresight), WORLDS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nothing_gets_through(case: Case) -> None:
+    run = SceneRun(case.scene, WORLDS)
     state = run.start()
     for name, values in case.start(WORLDS, 1).items():
         state[name][:, 0] = values

@@ -1,11 +1,11 @@
-// Fast bodies: no centre of mass gets through bodies that do not give way, however far a body moves or turns in a step.
+// Fast bodies: no centre of mass gets through another body, however far a body moves or turns in a step.
 //
 // Contacts are found once a step, with all within reach, and stop nearly everything. But their points stay in place:
 // the surface of a body that turns far within the step moves away from them. So after the step the way of each fast
-// body's centre of mass is compared with bodies that stand and with those that move by themselves. Where it goes in
-// deep, the body is set back to the place where it entered, as with the continuous collision of a core shape (Catto
-// 2013, "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on
-// the side from which it came.
+// body's centre of mass is compared with all others. Where it goes in deep, the body is set back to the place where it
+// entered, as with the continuous collision of a core shape (Catto 2013, "Continuous collision", GDC). Its rotation and
+// velocity stay: the next step finds an overlap as others are, on the side from which it came. Of two that both give
+// way both go back.
 #pragma once
 
 #include "physics/broad.h"
@@ -14,9 +14,6 @@
 // A centre may go in by this share of the lesser inner radius of the two bodies, so that a body that slides along a
 // surface, pressed in a little, is not held fast.
 inline constexpr f32 deep_share = 0.25f;
-
-// A body that turns by more than this in a step, in rad, is fast too: contacts miss it, and it may work its way in slowly.
-inline constexpr f32 far_turn = 1.0f;
 
 // Whether any body is fast; of bodies that move by themselves any motion counts, and any turning.
 template <class Group>
@@ -56,7 +53,7 @@ TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] 
 
 // Where a body is after the step.
 TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
-    if (!carries(step, body)) return step.at[body];
+    if (!carries(step, body) && step.pushed[body] == 0) return step.at[body];
     const u32 mover = step.mover[body];
     const f32 *const moved = step.solver->motion[mover];
     const BodyBlock &block = step.solver->body_blocks[mover / block_items];
@@ -64,17 +61,82 @@ TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
     return {step.at[body].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
 }
 
-// The way of body i's centre, as far as body `other` lets it go.
-TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
+// How a centre gets deep into another body.
+struct Entry {
+    f32 share = no_crossing.enter;  // of the step; above 1 where it does not
+    vec3 away{};  // of the centre from the other body as it enters, with the other's rotation behind the step
+};
+
+// How body i's centre gets into body `other` by this way.
+TBS_FUNCTION Entry entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
     const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
     const Transform begin = step.at[other], end = place_after(step, other);
     const vec3 away = step.at[i].position - begin.position, away_after = step.at[i].position - end.position;
     const vec3 from = rotate(away, conjugate(begin.rotation)), to = rotate(away_after + way, conjugate(end.rotation));
     const Crossing crossing = crossing_of(shape, from, to);
     const f32 allowed = deep_share * min(inner_radius(own), inner_radius(shape));
-    if (crossing.enter > 1.0f || !(crossing.after > max(crossing.before, allowed))) return way;
-    if (!carries(step, other)) return way * crossing.enter;
-    return rotate(from + (to - from) * crossing.enter, end.rotation) - away_after;
+    if (crossing.enter > 1.0f || !(crossing.after > max(crossing.before, allowed))) return {};
+    return {crossing.enter, rotate(from + (to - from) * crossing.enter, end.rotation)};
+}
+
+// The way of body i's centre, as far as body `other` lets it go, which does not give way.
+TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
+    const Entry entry = entry_of(hulls, step, i, other, way);
+    if (entry.share > 1.0f) return way;
+    if (!carries(step, other)) return way * entry.share;
+    return entry.away - (step.at[i].position - place_after(step, other).position);
+}
+
+TBS_FUNCTION vec3 way_of(const Step &step, u32 body) {
+    const f32 *const motion = step.solver->motion[step.mover[body]];
+    return {motion[0], motion[1], motion[2]};
+}
+
+TBS_FUNCTION bool turns_far(const Step &step, u32 body) {
+    const f32 *const motion = step.solver->motion[step.mover[body]];
+    return length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
+}
+
+// How two bodies that give way pass through each other: that centre counts which enters first. `away` is that of a.
+TBS_FUNCTION Entry passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
+    if (step.pushed[pair.b] == 0) return {};
+    const auto is_fast = [&](u32 body) {
+        return length(way_of(step, body)) > step.slow[step.mover[body]] || turns_far(step, body);
+    };
+    if (!is_fast(pair.a) && !is_fast(pair.b)) return {};
+    const Entry own = entry_of(hulls, step, pair.a, pair.b, way_of(step, pair.a));
+    const Entry other = entry_of(hulls, step, pair.b, pair.a, way_of(step, pair.b));
+    return other.share < own.share ? Entry{other.share, -other.away} : own;
+}
+
+// Finds the ways of bodies until they pass through others that give way: their common centre is where it is by then.
+template <class Group>
+TBS_FUNCTION void part_bodies(const Hulls &hulls, Step &step, Group &group) {
+    const bool pass = group.any(step.pairs, [&](u32 p) { return passage_of(hulls, step, step.pair[p]).share <= 1.0f; });
+    group.for_each(step.bodies, [&](u32 i) {
+        if (step.pushed[i] == 0) return;
+        vec3 way = way_of(step, i);
+        Entry first;
+        u32 other = no_body;
+        for (u32 p = 0; pass && p < step.pairs; ++p) {
+            const Pair pair = step.pair[p];
+            if (pair.a != i && pair.b != i) continue;
+            const Entry entry = passage_of(hulls, step, pair);
+            if (!(entry.share < first.share)) continue;
+            other = pair.a == i ? pair.b : pair.a;
+            first = {entry.share, pair.a == i ? entry.away : -entry.away};
+        }
+        if (other != no_body) {
+            const auto lightness = [&](u32 body) {
+                const u32 mover = step.mover[body];
+                return step.solver->body_blocks[mover / block_items].inverse_mass[mover % block_items];
+            };
+            const vec3 apart = step.at[i].position - step.at[other].position + (way - way_of(step, other)) * first.share;
+            const f32 part = divide(lightness(i), lightness(i) + lightness(other));
+            way = way * first.share + (first.away - apart) * part;
+        }
+        step.way[i] = way;
+    });
 }
 
 // Calls visit(other) for bodies that nothing pushes, in order, where their bounds meet those of the way of body i's
@@ -98,16 +160,16 @@ TBS_FUNCTION void for_all_on_way(const Step &step, u32 i, vec3 way, Visit &&visi
 template <class Group>
 TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group) {
     if (!any_is_fast(step, group)) return;
+    part_bodies(hulls, step, group);
     const f32 sweep = group.max(step.bodies, 0.0f, [&](u32 i) { return step.pushed[i] == 0 ? step.reach[i] : 0.0f; });
     group.for_each(step.bodies, [&](u32 i) {
         if (step.pushed[i] == 0) return;
         const u32 mover = step.mover[i];
         f32 *const motion = step.solver->motion[mover];
-        const vec3 own{motion[0], motion[1], motion[2]};
-        const bool turns = length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
-        if (!(length(own) + sweep > step.slow[mover]) && !turns) return;
+        const vec3 own = way_of(step, i);
         // Standing bodies come last: between them and moving ones no place is right, and walls must hold.
-        vec3 way = own;
+        vec3 way = step.way[i];
+        if (!(max(length(own), length(way)) + sweep > step.slow[mover]) && !turns_far(step, i) && way == own) return;
         for (u32 round = sweep > 0.0f ? 0 : 1; round < 2; ++round) {
             const vec3 before = way;
             for_all_on_way(step, i, before, [&](u32 other) {

@@ -49,6 +49,7 @@ struct Step {
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
     f32 reach_around[most_bodies];  // the part of it that is in any direction
     vec3 ahead[most_bodies];       // the rest, by its force: m
+    vec3 way[most_bodies];         // of its centre in the step, as far as it comes before it passes through others: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
     u32 pushed[most_bodies];       // 1 where contacts push it: of dynamic bodies
@@ -103,6 +104,10 @@ TBS_FUNCTION f32 radius_of(const Geometry &shape) {
 
 // A body is fast that moves by more than this share of its inner radius in a step (continuous.h).
 inline constexpr f32 fast_share = 0.5f;
+
+// A body that turns by more than this in a step, in rad, is fast too, as is one that would but for its contacts: they
+// miss it, and it may work its way in slowly.
+inline constexpr f32 far_turn = 1.0f;
 
 // The solver's body of a row.
 TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, const Mass &mass, const Motion &motion,
@@ -208,7 +213,9 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                     put_body(solver, first_mover + i, own);
                     const Geometry geometry = geometry_of(hulls, shape);
                     step.pushed[body] = own.kind == body_dynamic;
-                    step.slow[first_mover + i] = fits && own.kind == body_dynamic ? fast_share * inner_radius(geometry) : 0.0f;
+                    const bool far = length(velocity.angular) * time > far_turn;
+                    step.slow[first_mover + i] =
+                        fits && own.kind == body_dynamic && !far ? fast_share * inner_radius(geometry) : 0.0f;
                     if (sound && own.kind != body_static) {
                         const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
                         const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);

@@ -61,30 +61,38 @@ TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
     return {step.at[body].position + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}};
 }
 
-// How a centre gets deep into another body.
-struct Entry {
-    f32 share = no_crossing.enter;  // of the step; above 1 where it does not
-    vec3 away{};  // of the centre from the other body as it enters, with the other's rotation behind the step
+// The way of a centre as another body sees it, that moves and turns.
+struct Chord {
+    vec3 from, to;
+    quat turned;  // the other's rotation behind the step
+
+    // Where the centre is, from the other body's centre, after this share of it.
+    TBS_METHOD vec3 after(f32 share) const { return rotate(from + (to - from) * share, turned); }
 };
 
-// How body i's centre gets into body `other` by this way.
-TBS_FUNCTION Entry entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
-    const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
-    const Transform begin = step.at[other], end = place_after(step, other);
+TBS_FUNCTION Chord chord_of(const Step &step, u32 i, u32 other, vec3 way) {
+    const Transform begin = step.at[other];
+    Transform end = place_after(step, other);
+    if (step.shape[other].kind == SPHERE) end.rotation = begin.rotation;  // it looks the same however it turns
     const vec3 away = step.at[i].position - begin.position, away_after = step.at[i].position - end.position;
-    const vec3 from = rotate(away, conjugate(begin.rotation)), to = rotate(away_after + way, conjugate(end.rotation));
-    const Crossing crossing = crossing_of(shape, from, to);
+    return {rotate(away, conjugate(begin.rotation)), rotate(away_after + way, conjugate(end.rotation)), end.rotation};
+}
+
+// After which share of its way body i's centre is in body `other`, that goes deep there; above 1 if it does not.
+TBS_FUNCTION f32 entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, const Chord &chord) {
+    const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
+    const Crossing crossing = crossing_of(shape, chord.from, chord.to);
     const f32 allowed = deep_share * min(inner_radius(own), inner_radius(shape));
-    if (crossing.enter > 1.0f || !(crossing.after > max(crossing.before, allowed))) return {};
-    return {crossing.enter, rotate(from + (to - from) * crossing.enter, end.rotation)};
+    return crossing.after > max(crossing.before, allowed) ? crossing.enter : no_crossing.enter;
 }
 
 // The way of body i's centre, as far as body `other` lets it go, which does not give way.
 TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
-    const Entry entry = entry_of(hulls, step, i, other, way);
-    if (entry.share > 1.0f) return way;
-    if (!carries(step, other)) return way * entry.share;
-    return entry.away - (step.at[i].position - place_after(step, other).position);
+    const Chord chord = chord_of(step, i, other, way);
+    const f32 share = entry_of(hulls, step, i, other, chord);
+    if (share > 1.0f) return way;
+    if (!carries(step, other)) return way * share;
+    return chord.after(share) - (step.at[i].position - place_after(step, other).position);
 }
 
 TBS_FUNCTION vec3 way_of(const Step &step, u32 body) {
@@ -97,16 +105,29 @@ TBS_FUNCTION bool turns_far(const Step &step, u32 body) {
     return length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
 }
 
-// How two bodies that give way pass through each other: that centre counts which enters first. `away` is that of a.
-TBS_FUNCTION Entry passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
-    if (step.pushed[pair.b] == 0) return {};
+// How two bodies that give way come deep into each other.
+struct Meeting {
+    f32 share;  // of the step until then; above 1 if they do not
+    vec3 away;  // of a from b, as the thinner one sees the other: it stays on the side from which it came
+};
+
+TBS_FUNCTION Meeting passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
     const auto is_fast = [&](u32 body) {
         return length(way_of(step, body)) > step.slow[step.mover[body]] || turns_far(step, body);
     };
-    if (!is_fast(pair.a) && !is_fast(pair.b)) return {};
-    const Entry own = entry_of(hulls, step, pair.a, pair.b, way_of(step, pair.a));
-    const Entry other = entry_of(hulls, step, pair.b, pair.a, way_of(step, pair.b));
-    return other.share < own.share ? Entry{other.share, -other.away} : own;
+    if (step.pushed[pair.b] == 0 || !(is_fast(pair.a) || is_fast(pair.b))) return {no_crossing.enter, {}};
+    const auto thickness = [&](u32 body) {
+        const Geometry shape = geometry_of(hulls, step.shape[body]);
+        return shape.kind == SPHERE ? infinity : inner_radius(shape);
+    };
+    const bool swap = thickness(pair.a) < thickness(pair.b);
+    const u32 thin = swap ? pair.a : pair.b, other = swap ? pair.b : pair.a;
+    const Chord chord = chord_of(step, other, thin, way_of(step, other));
+    f32 share = entry_of(hulls, step, other, thin, chord);
+    if (share > 1.0f)
+        share = entry_of(hulls, step, thin, other, chord_of(step, thin, other, way_of(step, thin)));
+    const vec3 away = chord.after(min(share, 1.0f));
+    return {share, swap ? -away : away};
 }
 
 // Finds the ways of bodies until they pass through others that give way: their common centre is where it is by then.
@@ -116,15 +137,15 @@ TBS_FUNCTION void part_bodies(const Hulls &hulls, Step &step, Group &group) {
     group.for_each(step.bodies, [&](u32 i) {
         if (step.pushed[i] == 0) return;
         vec3 way = way_of(step, i);
-        Entry first;
+        Meeting first{no_crossing.enter, {}};
         u32 other = no_body;
         for (u32 p = 0; pass && p < step.pairs; ++p) {
             const Pair pair = step.pair[p];
             if (pair.a != i && pair.b != i) continue;
-            const Entry entry = passage_of(hulls, step, pair);
-            if (!(entry.share < first.share)) continue;
+            const Meeting meeting = passage_of(hulls, step, pair);
+            if (!(meeting.share < first.share)) continue;
             other = pair.a == i ? pair.b : pair.a;
-            first = {entry.share, pair.a == i ? entry.away : -entry.away};
+            first = {meeting.share, pair.a == i ? meeting.away : -meeting.away};
         }
         if (other != no_body) {
             const auto lightness = [&](u32 body) {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from physics_fast import CASES, PAIRS, Case, bead_on_a_wire, energies, towards_each_other, two
+from physics_fast import CASES, PAIRS, THIN, Case, bead_on_a_wire, energies, gone_through, towards_each_other, two
 
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 
@@ -63,6 +63,24 @@ def test_two_that_fly_at_each_other_meet(pair: tuple[str, str]) -> None:
     assert (closing[1] > 0.9 * closing[0]).all(), "some have flown through each other"
     if pair == ("ball", "ball"):  # others may be turned aside, and go past
         assert (((state["positions"][:, 0] - state["positions"][:, 1]) * line).sum(1) > 0.0).all()
+
+
+@pytest.mark.parametrize("dt", [1 / 30, 1 / 60])
+@pytest.mark.parametrize("pair", THIN, ids="-".join)
+def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str], dt: float) -> None:
+    run = SceneRun(replace(two(*pair), dt=dt), WORLDS)
+    run.write(towards_each_other(run.start(), 3, spin=20, off=0.0))
+    before = run.read()
+    start, momentum = energies(run.scene, before), before["linear"].sum(1)
+    for step in range(STEPS):
+        run.step()
+        after = run.read()
+        through = gone_through(before, after)
+        assert through.sum() <= 1, f"{through.sum()} of {WORLDS} are through after {step + 1} steps"
+        gained = energies(run.scene, after) / start - 1 > 0.01
+        assert gained.mean() <= (0.02 if pair[0] == "bullet" else 0), f"{gained.sum()} gained energy"
+        np.testing.assert_allclose(after["linear"].sum(1), momentum, atol=1e-3)
+        before = after
 
 
 def test_bodies_of_one_joint_pass_through_each_other() -> None:

@@ -113,7 +113,8 @@ struct Meeting {
 
 TBS_FUNCTION Meeting passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
     const auto is_fast = [&](u32 body) {
-        return length(way_of(step, body)) > step.slow[step.mover[body]] || turns_far(step, body);
+        const f32 slow = step.slow[step.mover[body]];
+        return length_squared(way_of(step, body)) > slow * slow || turns_far(step, body);
     };
     if (step.pushed[pair.b] == 0 || !(is_fast(pair.a) || is_fast(pair.b))) return {no_crossing.enter, {}};
     const auto thickness = [&](u32 body) {
@@ -152,7 +153,8 @@ TBS_FUNCTION void part_bodies(const Hulls &hulls, Step &step, Group &group) {
                 const u32 mover = step.mover[body];
                 return step.solver->body_blocks[mover / block_items].inverse_mass[mover % block_items];
             };
-            const vec3 apart = step.at[i].position - step.at[other].position + (way - way_of(step, other)) * first.share;
+            const vec3 closer = (way - way_of(step, other)) * first.share;
+            const vec3 apart = step.at[i].position - step.at[other].position + closer;
             const f32 part = divide(lightness(i), lightness(i) + lightness(other));
             way = way * first.share + (first.away - apart) * part;
         }

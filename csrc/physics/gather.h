@@ -49,6 +49,7 @@ struct Step {
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
     f32 reach_around[most_bodies];  // the part of it that is in any direction
     vec3 ahead[most_bodies];       // the rest, by its force: m
+    f32 drift[most_bodies];        // how far its surface goes in the step as it moves now, at most: m
     vec3 way[most_bodies];         // of its centre in the step, as far as it comes before it passes through others: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
     f32 slow[(most_movers + block_items - 1) / block_items * block_items];  // of movers: how far one that is not fast goes
@@ -189,7 +190,7 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                 step.mask[body] = filter.mask;
                 step.mover[body] = moves ? first_mover + i : no_body;
                 step.pushed[body] = 0;
-                step.reach[body] = step.reach_around[body] = 0.0f;
+                step.reach[body] = step.reach_around[body] = step.drift[body] = 0.0f;
                 step.ahead[body] = {};
                 if constexpr (Constants::sleep != 0) {
                     step.mark[body] = mark_of(shape, filter, moves ? Motion(motions[i]) : Motion{});
@@ -220,12 +221,14 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
                         const f32 *const turns = mass.inverse_inertia;  // whose trace is not less than any answer to a torque
                         const f32 torque = length(force.torque) * (turns[0] + turns[1] + turns[2]);
                         const bool dynamic = own.kind == body_dynamic;
-                        const f32 turning = length(velocity.angular) + (dynamic ? time * torque : 0.0f);
-                        const f32 speed = length(velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
-                        step.reach_around[body] = time * speed;
+                        const f32 radius = radius_of(geometry);
+                        step.drift[body] = time * (length(velocity.linear) + length(velocity.angular) * radius);
+                        const f32 gain = time * (length(gravity) + (dynamic ? torque * radius : 0.0f));
+                        step.reach_around[body] = step.drift[body] + time * gain;
                         // The way from rest, in substeps that each go on with the speed at their end.
                         const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
-                        step.ahead[body] = dynamic ? force.force * (share * time * time * mass.inverse) : vec3{};
+                        step.ahead[body] =
+                            dynamic ? force.force * (share * time * time * mass.inverse) : vec3{};
                         step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
                     }
                 }

@@ -116,6 +116,7 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
                                 const Settings &settings, Group &group) {
     find_numbers_before(kept, step, group);
     Solver &solver = *step.solver;
+    const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
     const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
     const u32 found = group.scan(
         step.pairs,
@@ -125,9 +126,14 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
-            if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
-            const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-            const f32 inner = divide(step.slow[step.mover[a]], fast_share);  // of bodies that are pushed
+            if (manifold.count == 0) return 0u;
+            const bool have_forces = step.reach[a] + step.reach[b] > step.reach_around[a] + step.reach_around[b];
+            if (have_forces && !is_within_reach(step, a, b, margin, manifold)) {
+                drop(manifold);
+                return 0u;
+            }
+            const f32 inner = step.slow[step.mover[a]] * (1.0f / fast_share);  // of bodies that are pushed
+            if (step.drift[a] + step.drift[b] <= least_approach * meeting_share * inner) return 1u;  // as most pairs
             meet(inner, step.at[a], drift_of(step, a, ahead), other, step.at[b], drift_of(step, b, ahead), manifold,
                  [&](const Transform &at_a, const Transform &at_b, Manifold &met) {
                      collide(own, at_a, other, at_b, most, met);

@@ -72,11 +72,12 @@ def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str
     run.write(towards_each_other(run.start(), 3, spin=20, off=0.0))
     before = run.read()
     start, momentum = energies(run.scene, before), before["linear"].sum(1)
+    through = np.zeros(WORLDS, bool)
     for step in range(STEPS):
         run.step()
         after = run.read()
-        through = gone_through(before, after)
-        assert through.sum() <= 1, f"{through.sum()} of {WORLDS} are through after {step + 1} steps"
+        through |= gone_through(before, after)
+        assert through.sum() <= (pair[0] == "ramp"), f"{through.sum()} of {WORLDS} are through after {step + 1} steps"
         gained = energies(run.scene, after) / start - 1 > 0.01
         assert gained.mean() <= (0.02 if pair[0] == "bullet" else 0), f"{gained.sum()} gained energy"
         np.testing.assert_allclose(after["linear"].sum(1), momentum, atol=1e-3)

@@ -1,11 +1,11 @@
-// Fast bodies: no centre of mass gets through bodies that do not give way, however far a body moves or turns in a step.
+// Fast bodies: no centre of mass gets through another body, however far a body moves or turns in a step.
 //
 // Contacts are found once a step, with all within reach, and stop nearly everything. But their points stay in place:
 // the surface of a body that turns far within the step moves away from them. So after the step the way of each fast
-// body's centre of mass is compared with bodies that stand and with those that move by themselves. Where it goes in
-// deep, the body is set back to the place where it entered, as with the continuous collision of a core shape (Catto
-// 2013, "Continuous collision", GDC). Its rotation and velocity stay: the next step finds an overlap as others are, on
-// the side from which it came. Of a body with parts the centres of all its shapes are followed.
+// body's centre of mass is compared with all others. Where it goes in deep, the body is set back to the place where it
+// entered, as with the continuous collision of a core shape (Catto 2013, "Continuous collision", GDC). Its rotation and
+// velocity stay: the next step finds an overlap as others are, on the side from which it came. Of two that both give
+// way both go back. Of a body with parts the centres of all its shapes are followed.
 #pragma once
 
 #include "physics/broad.h"
@@ -14,9 +14,6 @@
 // A centre may go in by this share of the lesser inner radius of the two bodies, so that a body that slides along a
 // surface, pressed in a little, is not held fast.
 inline constexpr f32 deep_share = 0.25f;
-
-// A body that turns by more than this in a step, in rad, is fast too: contacts miss it, and it may work its way in slowly.
-inline constexpr f32 far_turn = 1.0f;
 
 // Whether any body is fast; of bodies that move by themselves any motion counts, and any turning.
 template <class Group>
@@ -56,20 +53,112 @@ TBS_FUNCTION Transform place_moved(const Step &step, u32 body) {
 
 // The same of any body.
 TBS_FUNCTION Transform place_after(const Step &step, u32 body) {
-    return carries(step, body) ? place_moved(step, body) : step.at[body];
+    return carries(step, body) || step.pushed[body] != 0 ? place_moved(step, body) : step.at[body];
 }
 
-// The way of body i's centre, as far as body `other` lets it go.
-TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
-    const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
-    const Transform begin = step.at[other], end = place_after(step, other);
+// The way of a centre as another body sees it, that moves and turns.
+struct Chord {
+    vec3 from, to;
+    quat turned;  // the other's rotation behind the step
+
+    // Where the centre is, from the other body's centre, after this share of it.
+    TBS_METHOD vec3 after(f32 share) const { return rotate(from + (to - from) * share, turned); }
+};
+
+TBS_FUNCTION Chord chord_of(const Step &step, u32 i, u32 other, vec3 way) {
+    const Transform begin = step.at[other];
+    Transform end = place_after(step, other);
+    if (step.shape[other].kind == SPHERE) end.rotation = begin.rotation;  // it looks the same however it turns
     const vec3 away = step.at[i].position - begin.position, away_after = step.at[i].position - end.position;
-    const vec3 from = rotate(away, conjugate(begin.rotation)), to = rotate(away_after + way, conjugate(end.rotation));
-    const Crossing crossing = crossing_of(shape, from, to);
+    return {rotate(away, conjugate(begin.rotation)), rotate(away_after + way, conjugate(end.rotation)), end.rotation};
+}
+
+// After which share of its way body i's centre is in body `other`, that goes deep there; above 1 if it does not.
+TBS_FUNCTION f32 entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, const Chord &chord) {
+    const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
+    const Crossing crossing = crossing_of(shape, chord.from, chord.to);
     const f32 allowed = deep_share * min(inner_radius(own), inner_radius(shape));
-    if (crossing.enter > 1.0f || !(crossing.after > max(crossing.before, allowed))) return way;
-    if (!carries(step, other)) return way * crossing.enter;
-    return rotate(from + (to - from) * crossing.enter, end.rotation) - away_after;
+    return crossing.after > max(crossing.before, allowed) ? crossing.enter : no_crossing.enter;
+}
+
+// The way of body i's centre, as far as body `other` lets it go, which does not give way.
+TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 other, vec3 way) {
+    const Chord chord = chord_of(step, i, other, way);
+    const f32 share = entry_of(hulls, step, i, other, chord);
+    if (share > 1.0f) return way;
+    if (!carries(step, other)) return way * share;
+    return chord.after(share) - (step.at[i].position - place_after(step, other).position);
+}
+
+// The way of the centre of a body, or of a part.
+TBS_FUNCTION vec3 way_of(const Step &step, u32 body) {
+    if (is_part(step, body)) return place_moved(step, body).position - step.at[body].position;
+    const f32 *const motion = step.solver->motion[step.mover[body]];
+    return {motion[0], motion[1], motion[2]};
+}
+
+TBS_FUNCTION bool turns_far(const Step &step, u32 body) {
+    const f32 *const motion = step.solver->motion[step.mover[body]];
+    return length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
+}
+
+// How two bodies that give way come deep into each other.
+struct Meeting {
+    f32 share;  // of the step until then; above 1 if they do not
+    vec3 away;  // of a from b, as the thinner one sees the other: it stays on the side from which it came
+};
+
+TBS_FUNCTION Meeting passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
+    const auto is_fast = [&](u32 body) {
+        const f32 slow = step.slow[step.mover[body]];
+        return length_squared(way_of(step, body)) > slow * slow || turns_far(step, body);
+    };
+    if (step.pushed[pair.b] == 0 || !(is_fast(pair.a) || is_fast(pair.b))) return {no_crossing.enter, {}};
+    const auto thickness = [&](u32 body) {
+        const Geometry shape = geometry_of(hulls, step.shape[body]);
+        return shape.kind == SPHERE ? infinity : inner_radius(shape);
+    };
+    const bool swap = thickness(pair.a) < thickness(pair.b);
+    const u32 thin = swap ? pair.a : pair.b, other = swap ? pair.b : pair.a;
+    const Chord chord = chord_of(step, other, thin, way_of(step, other));
+    f32 share = entry_of(hulls, step, other, thin, chord);
+    if (share > 1.0f)
+        share = entry_of(hulls, step, thin, other, chord_of(step, thin, other, way_of(step, thin)));
+    const vec3 away = chord.after(min(share, 1.0f));
+    return {share, swap ? -away : away};
+}
+
+// Finds the ways of bodies until they pass through others that give way: their common centre is where it is by then.
+template <class Group>
+TBS_FUNCTION void part_bodies(const Hulls &hulls, Step &step, Group &group) {
+    const bool pass = group.any(step.pairs, [&](u32 p) { return passage_of(hulls, step, step.pair[p]).share <= 1.0f; });
+    group.for_each(step.bodies, [&](u32 i) {
+        if (step.pushed[i] == 0 || is_part(step, i)) return;
+        Meeting first{no_crossing.enter, {}};
+        u32 own = i, other = no_body;
+        for (u32 p = 0; pass && p < step.pairs; ++p) {
+            const Pair pair = step.pair[p];
+            const bool is_a = owner_of(step, pair.a) == i;
+            if (!is_a && owner_of(step, pair.b) != i) continue;
+            const Meeting meeting = passage_of(hulls, step, pair);
+            if (!(meeting.share < first.share)) continue;
+            own = is_a ? pair.a : pair.b, other = is_a ? pair.b : pair.a;
+            first = {meeting.share, is_a ? meeting.away : -meeting.away};
+        }
+        vec3 way = way_of(step, own);
+        const vec3 turned = way - way_of(step, i);  // what a part goes further by the turn of its body, which stays
+        if (other != no_body) {
+            const auto lightness = [&](u32 body) {
+                const u32 mover = step.mover[body];
+                return step.solver->body_blocks[mover / block_items].inverse_mass[mover % block_items];
+            };
+            const vec3 closer = (way - way_of(step, other)) * first.share;
+            const vec3 apart = step.at[own].position - step.at[other].position + closer;
+            const f32 part = divide(lightness(i), lightness(i) + lightness(other));
+            way = way * first.share + (first.away - apart) * part;
+        }
+        step.way[i] = own == i ? way : way - turned;
+    });
 }
 
 // Calls visit(other) for bodies that nothing pushes, in order, where their bounds meet those of the way of body i's
@@ -93,16 +182,16 @@ TBS_FUNCTION void for_all_on_way(const Step &step, u32 i, vec3 way, Visit &&visi
 template <class Group>
 TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group) {
     if (!any_is_fast(step, group)) return;
+    part_bodies(hulls, step, group);
     const f32 sweep = group.max(step.bodies, 0.0f, [&](u32 i) { return step.pushed[i] == 0 ? step.reach[i] : 0.0f; });
     group.for_each(step.bodies, [&](u32 i) {
-        if (step.pushed[i] == 0) return;
-        if (is_part(step, i)) return;
+        if (step.pushed[i] == 0 || is_part(step, i)) return;
         const u32 mover = step.mover[i];
         f32 *const motion = step.solver->motion[mover];
-        const vec3 own{motion[0], motion[1], motion[2]};
-        const bool turns = length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
-        if (!(length(own) + sweep > step.slow[mover]) && !turns) return;
-        vec3 way = own;
+        const vec3 own = way_of(step, i);
+        vec3 way = step.way[i];
+        const bool fast = max(length(own), length(way)) + sweep > step.slow[mover] || turns_far(step, i);
+        if (!fast && way == own) return;
         // The centre of a shape, which also goes by `turned` as the body turns.
         const auto follow = [&](u32 shape, vec3 turned) {
             way += turned;

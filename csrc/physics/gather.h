@@ -45,6 +45,8 @@ struct Step {
     f32 reach[most_bodies];        // how far its surface may come in this step, beyond where it is
     f32 reach_around[most_bodies];  // the part of it that is in any direction
     vec3 ahead[most_bodies];       // the rest, by its force: m
+    f32 drift[most_bodies];        // how far its surface goes in the step as it moves now, at most: m
+    vec3 way[most_bodies];         // of its centre in the step, as far as it comes before it passes through others: m
     u32 mover[most_bodies];        // its number in the solver, or no_body
     u32 owner[parted_bodies];      // the body whose shape it is: of a part another one, of a body itself
     Transform local[parted_bodies];  // of a part, in the frame of its body
@@ -102,6 +104,10 @@ TBS_FUNCTION f32 radius_of(const Geometry &shape) {
 
 // A body is fast that moves by more than this share of its inner radius in a step (continuous.h).
 inline constexpr f32 fast_share = 0.5f;
+
+// A body that turns by more than this in a step, in rad, is fast too, as is one that would but for its contacts: they
+// miss it, and it may work its way in slowly.
+inline constexpr f32 far_turn = 1.0f;
 
 // The solver's body of a row.
 TBS_FUNCTION SolverBody solver_body(const Pose &pose, const Velocity &velocity, const Mass &mass, const Motion &motion,
@@ -194,7 +200,7 @@ TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settin
     step.mask[body] = filter.mask;
     step.mover[body] = mover;
     step.pushed[body] = 0;
-    step.reach[body] = step.reach_around[body] = 0.0f;
+    step.reach[body] = step.reach_around[body] = step.drift[body] = 0.0f;
     step.ahead[body] = {};
     if constexpr (has_parts) step.turn[body] = 0.0f;
     if constexpr (Constants::sleep != 0) {
@@ -211,19 +217,18 @@ TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settin
     step.slow[mover] = 0.0f;
     if (wrong.is) return wrong;
     const Geometry geometry = geometry_of(hulls, row.shape);
-    if (dynamic) step.slow[mover] = fast_share * inner_radius(geometry);
+    const f32 spin = length(row.velocity.angular);
+    if (dynamic && !(spin * time > far_turn)) step.slow[mover] = fast_share * inner_radius(geometry);
     if (own.kind == body_static) return wrong;
     const f32 *const turns = row.mass.inverse_inertia;  // whose trace is not less than any answer to a torque
-    const f32 torque = length(row.force.torque) * (turns[0] + turns[1] + turns[2]);
-    const f32 turning = length(row.velocity.angular) + (dynamic && Constants::foresight != 0 ? time * torque : 0.0f);
-    const f32 speed = length(row.velocity.linear) + time * length(gravity) + turning * radius_of(geometry);
-    step.reach_around[body] = time * speed;
-    if constexpr (has_parts) step.turn[body] = time * turning;
+    const f32 torque = dynamic ? length(row.force.torque) * (turns[0] + turns[1] + turns[2]) : 0.0f;
+    const f32 radius = radius_of(geometry);
+    step.drift[body] = time * (length(row.velocity.linear) + spin * radius);
+    step.reach_around[body] = step.drift[body] + time * time * (length(gravity) + torque * radius);
+    if constexpr (has_parts) step.turn[body] = time * (spin + time * torque);
     // The way from rest, in substeps that each go on with the speed at their end.
     const f32 share = 0.5f + divide(0.5f, f32(settings.substeps));
-    if (dynamic && Constants::foresight != 0) {
-        step.ahead[body] = row.force.force * (share * time * time * row.mass.inverse);
-    }
+    if (dynamic) step.ahead[body] = row.force.force * (share * time * time * row.mass.inverse);
     step.reach[body] = step.reach_around[body] + length(step.ahead[body]);
     return wrong;
 }

@@ -127,6 +127,7 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
                                 const Settings &settings, Group &group) {
     find_numbers_before(kept, step, group);
     Solver &solver = *step.solver;
+    const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
     const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
     const u32 found = group.scan(
         step.pairs,
@@ -136,20 +137,23 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const f32 most = margin + step.reach[a] + step.reach[b];
             Manifold &manifold = manifold_of(i);
             collide(own, step.at[a], other, step.at[b], most, manifold);
+            if (manifold.count == 0) return 0u;
             const Transform &at_own = step.at[owner_of(step, a)], &at_other = step.at[owner_of(step, b)];
             if constexpr (has_parts) see_from_centres(at_own, step.at[a], at_other, step.at[b], manifold);
-            if constexpr (Constants::foresight != 0) {
-                if (!is_within_reach(step, a, b, margin, manifold)) drop(manifold);
-                const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-                // Bodies are pushed, so that this is known where they have one shape.
-                const f32 inner = has_parts ? inner_radius(own) : divide(step.slow[step.mover[a]], fast_share);
-                meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
-                     [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
-                         const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);
-                         collide(own, at_a, other, at_b, most, met);
-                         if constexpr (has_parts) see_from_centres(of_a, at_a, of_b, at_b, met);
-                     });
+            const bool have_forces = step.reach[a] + step.reach[b] > step.reach_around[a] + step.reach_around[b];
+            if (have_forces && !is_within_reach(step, a, b, margin, manifold)) {
+                drop(manifold);
+                return 0u;
             }
+            // Bodies are pushed, so that this is known where they have one shape.
+            const f32 inner = has_parts ? inner_radius(own) : step.slow[step.mover[a]] * (1.0f / fast_share);
+            if (step.drift[a] + step.drift[b] <= least_approach * meeting_share * inner) return 1u;  // as most pairs
+            meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
+                 [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
+                     const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);
+                     collide(own, at_a, other, at_b, most, met);
+                     if constexpr (has_parts) see_from_centres(of_a, at_a, of_b, at_b, met);
+                 });
             return manifold_of(i).count > 0 ? 1u : 0u;
         },
         [&](u32 i, u32 before) {

@@ -29,10 +29,9 @@ ROOM = ((-18.2, 0.0, 0.2, 18.4), (18.2, 0.0, 0.2, 18.4), (0.0, -18.2, 18.0, 0.2)
 
 
 @cache
-def _world(foresight: bool = False, **options: Any) -> TorchVectorEnv:
+def _world(**options: Any) -> TorchVectorEnv:
     mode = AutoresetMode.DISABLED
-    environment = HideSeek(critic=True, physics={"foresight": foresight}, **options)
-    return TorchVectorEnv(environment, num_worlds=1, num_threads=1, autoreset_mode=mode)
+    return TorchVectorEnv(HideSeek(critic=True, **options), num_worlds=1, num_threads=1, autoreset_mode=mode)
 
 
 class Scene:
@@ -44,7 +43,7 @@ class Scene:
         agents: x, y, yaw by number; 0 to 2 are hiders, 3 and 4 seekers.
         boxes, ramps, walls: as ``Level`` has them.
         preparation: steps.
-        options: of the environment, and ``foresight`` of physics; only parameters, or it takes another build.
+        options: of the environment; only parameters, or it takes another build.
     """
 
     def __init__(

@@ -230,6 +230,20 @@ def towards_each_other(run_start: State, seed: int, spin: float, off: float = 0.
     return state
 
 
+THIN = [(one, "plate") for one in FAST if one != "plate"] + [("plate", "plate")]
+
+
+def gone_through(before: State, after: State) -> np.ndarray:
+    """Whether the first body's centre has gone through the plate that is the second one, well within its edges."""
+    (x, _, z), here, there = FAST["plate"].size, in_frame(before, 1), in_frame(after, 1)
+    share = here[:, 2] / np.where(here[:, 2] == there[:, 2], 1.0, here[:, 2] - there[:, 2])
+    middle = here + (there - here) * share[:, None]
+    over = np.abs(middle[:, :2]).max(1) < x - z
+    gaps, speeds = (values[:, 0] - values[:, 1] for values in (before["positions"], before["linear"]))
+    comes = ((gaps * speeds).sum(1) < 0) & (np.minimum(np.abs(here[:, 2]), np.abs(there[:, 2])) > z / 2)
+    return over & comes & (here[:, 2] * there[:, 2] < 0)
+
+
 def cases() -> Iterable[Case]:
     for projectile in FAST:
         for wall in (0.4, 0.1):

@@ -110,7 +110,7 @@ class PartRun:
         plain = tuple(thing for thing in things if isinstance(thing, Body))
         pieces = [piece for thing in things if isinstance(thing, Compound) for piece in thing.pieces]
         shapes = tuple(Body(f"of_{i}", piece.shape) for i, piece in enumerate(pieces))
-        self.scene = Scene("parts", plain, **{"foresight": True, **(scene or {})})
+        self.scene = Scene("parts", plain, **(scene or {}))
         every = Scene("every", (*plain, *shapes))
         names = hull_names([every])
         hulls = {name: points for points, name in names.items()}

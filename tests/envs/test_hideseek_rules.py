@@ -80,7 +80,6 @@ def test_a_force_is_along_the_agents_own_axes() -> None:
     assert turned[0] > 0.05 and turned[1] == pytest.approx(-turned[0], abs=1e-4)
 
 
-FORESIGHT = pytest.mark.parametrize("foresight", [False, pytest.param(True, marks=pytest.mark.full)])
 DIAGONAL = (10, 10, 5, 0, 0)  # of an agent that is turned by an eighth: a force of 679 N
 ON_A_WALL = 3.7  # metres: an agent that stands on a wall has its centre at 3.5
 
@@ -93,20 +92,19 @@ def climbed(scene: Scene, act: tuple[int, ...] = FORWARD) -> float:
     return max(heights)
 
 
-@FORESIGHT
 @pytest.mark.parametrize("onto", ["wall", "box"])
-def test_a_ramp_leads_up(onto: str, foresight: bool) -> None:
+def test_a_ramp_leads_up(onto: str) -> None:
     """A locked ramp before what is to be climbed: the seeker walks up and stands on it."""
     there = {"walls": [(0.0, 6.0, 2.0, 0.2)]} if onto == "wall" else {"boxes": [(0.0, 6.8, 0.0, False)]}
     for start in (0.0, -0.13, -0.27):  # it comes to the top at other times in a step
-        scene = Scene({SEEKER: (0.0, start, 0.0)}, ramps=[(0.0, 4.25, 0.0)], foresight=foresight, **there)
+        scene = Scene({SEEKER: (0.0, start, 0.0)}, ramps=[(0.0, 4.25, 0.0)], **there)
         for table in ("Ramp", "Box") if onto == "box" else ("Ramp",):
             scene.lock(table, 0, BY_SEEKERS)
         assert (3.4 if onto == "wall" else 2.9) < climbed(scene) < ON_A_WALL
         assert scene.place("Agent", SEEKER)[1] > 7  # over it
         assert scene.figure("ramps_used") > 3
     # Without the ramp it is stopped.
-    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, foresight=foresight, **there)
+    scene = Scene({SEEKER: (0.0, 0.0, 0.0)}, **there)
     for table in ("Box",) if onto == "box" else ():
         scene.lock(table, 0, BY_SEEKERS)
     assert climbed(scene) < 1.1
@@ -114,12 +112,11 @@ def test_a_ramp_leads_up(onto: str, foresight: bool) -> None:
     assert scene.figure("ramps_used") == 0
 
 
-@FORESIGHT
 @pytest.mark.parametrize("act", [FORWARD, DIAGONAL])
-def test_a_ramp_throws_nobody_over_a_wall_that_is_far_behind_it(act: tuple[int, ...], foresight: bool) -> None:
+def test_a_ramp_throws_nobody_over_a_wall_that_is_far_behind_it(act: tuple[int, ...]) -> None:
     for start in (0.0, -0.13, -0.27):
         agents = {SEEKER: (0.0, start, pi / 4 if act == DIAGONAL else 0.0)}
-        scene = Scene(agents, ramps=[(0.0, 4.25, 0.0)], walls=[(0.0, 12.0, 3.0, 0.2)], foresight=foresight)
+        scene = Scene(agents, ramps=[(0.0, 4.25, 0.0)], walls=[(0.0, 12.0, 3.0, 0.2)])
         scene.lock("Ramp", 0, BY_SEEKERS)
         assert 2.8 < climbed(scene, act) < 3.3
         assert 10 < scene.place("Agent", SEEKER)[1] < 11  # before the wall
@@ -135,13 +132,10 @@ def test_only_what_a_wall_stops_climbs() -> None:
             assert (climbed(scene, act) > 3.4) == (climbs and near)
 
 
-@pytest.mark.parametrize(
-    ("worlds", "foresight"),
-    [(16, False), *(pytest.param(128, ahead, marks=pytest.mark.full) for ahead in (False, True))],
-)
-def test_nothing_flies(worlds: int, foresight: bool) -> None:
+@pytest.mark.parametrize("worlds", [16, pytest.param(128, marks=pytest.mark.full)])
+def test_nothing_flies(worlds: int) -> None:
     """Agents that do the same for 20 steps on average, so that they come up ramps, and push things on each other."""
-    environment = HideSeek(critic=True, physics={"foresight": foresight}, preparation_steps=0)
+    environment = HideSeek(critic=True, preparation_steps=0)
     env = TorchVectorEnv(environment, num_worlds=worlds, num_threads=1, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=0)
     generator = torch.Generator().manual_seed(7)

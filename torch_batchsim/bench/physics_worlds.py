@@ -60,7 +60,7 @@ def physics_options(scene: Scene) -> dict[str, Any]:
     """The library's options for a scene."""
     gravity = dict(zip(("gravity_x", "gravity_y", "gravity_z"), scene.gravity, strict=True))
     hulls = {name: vertices for vertices, name in hull_names([scene]).items()}
-    names = ("substeps", "sleep", "foresight", "restitution_speed")
+    names = ("substeps", "sleep", "restitution_speed")
     return {"time": scene.dt, "hulls": hulls, **{name: getattr(scene, name) for name in names}, **gravity}
 
 

@@ -161,7 +161,6 @@ class Scene:
     dt: float = 1 / 60
     substeps: int = 4
     sleep: bool = False
-    foresight: bool = False
     restitution_speed: float = 1.0  # m/s
 
     def index(self, name: str) -> int:

@@ -144,7 +144,6 @@ class Physics(Library):
         kept_contacts=Option(0, minimum=0, maximum=65535, help="the most whose impulses a world keeps; 0: all"),
         events=Option(0, minimum=0, maximum=65535, help="a world's room for rows of physics.Touch"),
         sleep=Option(False, help="skips bodies at rest until something wakes them"),
-        foresight=Option(False, help="contacts are those at which bodies will meet in the step, also by their forces"),
     )
 
     def __init__(self, hulls: Mapping[str, ArrayLike] | None = None, **options: Any) -> None:
@@ -250,7 +249,7 @@ class Physics(Library):
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (116 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size = 8192 + c.bodies * (132 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0

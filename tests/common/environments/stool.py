@@ -18,7 +18,7 @@ class View(Component):
 class Stool(Environment):
     systems = "stool.h"
     libraries = (Physics, Rays)
-    library_options = {"physics": {"events": 32, "sleep": True, "foresight": True}}
+    library_options = {"physics": {"events": 32, "sleep": True}}
     archetypes = [
         Archetype("Stool", Physics.body, ContactForce, Force, Push, View, Reward, count=1),
         Archetype("Seat", Physics.part, count=1),

@@ -212,7 +212,7 @@ def test_hulls_and_options_that_are_none_are_refused() -> None:
 # Values other than the defaults, of all options that systems read at run time.
 GIVEN: dict[str, float] = {
     "time": 1 / 50, "gravity_x": 1.0, "gravity_y": -1.0, "gravity_z": -5.0, "substeps": 3, "margin": 0.1,
-    "restitution_speed": 2.0, "joint_gap": 2.0, "static_friction": 0.9, "dynamic_friction": 0.1, "restitution": 0.75,
+    "restitution_speed": 5.0, "joint_gap": 2.0, "static_friction": 0.9, "dynamic_friction": 0.1, "restitution": 0.75,
 }  # fmt: skip
 
 
@@ -226,7 +226,6 @@ def test_options_that_systems_read_at_run_time_need_no_build_of_their_own() -> N
         assert env.sim.execution.library.path == where, name
         same = all(torch.equal(values, state[key]) for key, values in snapshot(env.sim).items())
         assert same == (name == "joint_gap"), name  # whose effect is a fault
-    assert played(0, physics={"foresight": True}).sim.execution.library.path != where
 
 
 @pytest.mark.parametrize("substeps", [1, 7, 64])

@@ -1,4 +1,4 @@
-"""With foresight nothing gets into a wall because a force has only begun to move it in that step."""
+"""Nothing gets into a wall because a force has only begun to move it in that step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_what_a_force_pushes_stops_at_a_wall() -> None:
             push = (force, sideways * force, 0.0)
             cube = Body("cube", box(HALF, HALF, HALF), (-HALF - gap, 0, 0), mass=mass, force=push)
             wall = Body("wall", box(0.2, 9, 3), (0.2, 0, 0), kind="static")
-            scenes.append(Scene("wall", (cube, wall), gravity=NO_GRAVITY, foresight=True))
+            scenes.append(Scene("wall", (cube, wall), gravity=NO_GRAVITY))
     for scene, run in zip(scenes, Crowd(scenes).run(20), strict=True):
         into = run.positions[:, 0, 0].max() + HALF
         assert into < DEPTH, f"{1000 * into:.0f} mm: {scene}"

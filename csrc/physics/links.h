@@ -197,6 +197,83 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
     return joints == 0 || !group.any(joints, [&](u32 i) { return step.joint_idle[i] == joint_is_wrong; });
 }
 
+// The greatest push of a joint's motor and drive in a step, N m or N.
+TBS_FUNCTION f32 greatest_push(const SolverJoint &joint) {
+    if ((joint.axes & (joint_turns | joint_slides)) == 0) return 0.0f;
+    const f32 farthest = (joint.axes & joint_turns) != 0 ? pi : max(1.0f, max(abs(joint.lower), abs(joint.upper)));
+    const f32 spring = joint.drive_stiffness * (abs(joint.drive_target) + farthest);
+    const f32 drive = min(joint.drive_limit, spring + joint.drive_damping * abs(joint.drive_rate));
+    return abs(joint.torque) + drive;
+}
+
+// How far a push brings a body about or along a joint's axis in a step, rad or m, if nothing else holds it: as the
+// other body gives way and the armature turns, it is less.
+TBS_FUNCTION f32 pushed_way(const Step &step, const SolverJoint &joint, u32 body, f32 push, f32 square_time) {
+    if (body == no_body || step.pushed[body] == 0) return 0.0f;
+    const u32 lane = step.mover[body] % block_items;
+    const BodyBlock &block = step.solver->body_blocks[step.mover[body] / block_items];
+    const auto &inertia = block.inverse_inertia;  // xx, yy, zz, ...
+    const bool turns = (joint.axes & joint_turns) != 0;
+    // The trace is not less than the answer to a torque about any axis.
+    const f32 light = turns ? inertia[0][lane] + inertia[1][lane] + inertia[2][lane] : block.inverse_mass[lane];
+    const f32 most = joint.limited != 0 ? joint.upper - joint.lower : turns ? pi : infinity;
+    return min(divide(push * square_time * light, fma(joint.armature, light, 1.0f)), most);
+}
+
+// Adds to bodies' reach how far motors and drives bring them from rest, and children with their parents: of a joint's
+// two bodies a is the parent.
+template <class Group>
+TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &settings, Group &group) {
+    constexpr u32 most_rounds = 4;  // of which one is enough where joints of parents come first
+    const SolverJoint *const joints = step.solver->joints;
+    const u32 count = step.solver->joint_count;
+    if (count == 0 || !group.any(count, [&](u32 i) { return greatest_push(joints[i]) > 0.0f; })) return;
+    // The way from rest, in substeps that each go on with the speed at their end.
+    const f32 share = 0.5f + divide(0.5f, f32(settings.substeps)), square_time = share * settings.time * settings.time;
+    vec3 *const more = step.way;  // of each body: x how far its centre goes, y how far it turns, z by its children
+    group.for_each(step.bodies, [&](u32 i) { more[i] = {}; });
+    group.once([&] {
+        const auto arm_of = [&](u32 k, bool of_a) {
+            return length(of_a != (step.joint_turned[k] != 0) ? joints[k].anchor_a : joints[k].anchor_b);
+        };
+        for (u32 k = 0; k < count; ++k) {
+            const u32 a = step.joint_bodies[k].a;
+            const f32 way = pushed_way(step, joints[k], a, greatest_push(joints[k]), square_time);
+            if (way == 0.0f) continue;
+            const bool turns = (joints[k].axes & joint_turns) != 0;
+            more[a].x += turns ? way * arm_of(k, true) : way;
+            more[a].y += turns ? way : 0.0f;
+            more[a].z = more[a].y;
+        }
+        bool changes = true;
+        for (u32 round = 0; changes && round < most_rounds; ++round) {
+            changes = false;
+            for (u32 k = 0; k < count; ++k) {
+                const u32 a = step.joint_bodies[k].a, b = step.joint_bodies[k].b;
+                if (b == no_body || step.pushed[b] == 0) continue;
+                const f32 way = pushed_way(step, joints[k], b, greatest_push(joints[k]), square_time);
+                const bool turns = (joints[k].axes & joint_turns) != 0;
+                const vec3 parent = a == no_body ? vec3{} : more[a];
+                const f32 turn = min(parent.y + (turns ? way : 0.0f) + more[b].z, pi);
+                const f32 at_joint = parent.x + (a == no_body ? 0.0f : parent.y * arm_of(k, true));
+                const f32 far = at_joint + turn * arm_of(k, false) + (turns ? 0.0f : way);
+                changes = changes || far > more[b].x || turn > more[b].y;
+                more[b].x = max(more[b].x, far);
+                more[b].y = max(more[b].y, turn);
+            }
+        }
+    });
+    group.for_each(step.bodies, [&](u32 i) {
+        if (step.pushed[i] == 0) return;
+        const vec3 own = more[owner_of(step, i)];
+        f32 radius = radius_of(geometry_of(hulls, step.shape[i]));
+        if (is_part(step, i)) radius += length(step.local[has_parts ? i : 0].position);
+        const f32 further = fma(own.y, radius, own.x);
+        step.reach_around[i] += further;
+        step.reach[i] += further;
+    });
+}
+
 // Whether a joint that lets them not collide connects two bodies, or those of parts.
 TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
     bool found = false;

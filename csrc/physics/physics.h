@@ -26,6 +26,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &conta
     if (!gather(world, hulls, step, settings, gravity_of(world), warp)) return;  // the fault has been reported
     if (!place_parts(world, hulls, step, warp)) return;
     if (!gather_joints(world, step, warp)) return;
+    reach_by_motors(hulls, step, settings, warp);
     const f32 margin = world.parameters.physics.margin;
     warp.line_up();
     find_bounds(hulls, step, margin, warp);

@@ -90,7 +90,6 @@ class Ant(Environment):
     library_options = {
         "physics": {
             "time": 0.05, "substeps": 5, "gravity_z": -9.81, "static_friction": 1.0, "dynamic_friction": 1.0,
-            "margin": 0.1,  # a motor may bring a foot from rest to the ground within a step
         }
     }  # fmt: skip
     constants = Constants(contact_forces=Option(False, help="observation and reward have the feet's contact forces"))

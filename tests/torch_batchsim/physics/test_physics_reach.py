@@ -1,13 +1,15 @@
-"""Nothing gets into a wall because a force has only begun to move it in that step."""
+"""Nothing gets into a wall because a force or a motor has only begun to move it in that step."""
 
 from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
+import pytest
 from physics_crowd import Crowd
 from physics_scenes import NO_GRAVITY
 
-from torch_batchsim.bench.scenes import Body, Scene, box
+from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, box, sphere
 
 HALF = 0.5
 DEPTH = 0.02 * 2 * HALF  # of the size of a cube
@@ -25,3 +27,30 @@ def test_what_a_force_pushes_stops_at_a_wall() -> None:
     for scene, run in zip(scenes, Crowd(scenes).run(20), strict=True):
         into = run.positions[:, 0, 0].max() + HALF
         assert into < DEPTH, f"{1000 * into:.0f} mm: {scene}"
+
+
+REACH = 1.0  # from the world's hinge to the end of the arm
+TIP = 0.1
+
+
+def arm(links: int, gap: float, motor: Motor, dt: float) -> Scene:
+    """An arm along x that hangs on the world by a hinge, of links with hinges between them, above a floor."""
+    bodies, joints = [Body("floor", box(5, 5, 0.2), (0, 0, -TIP - gap - 0.2), kind="static")], []
+    length = REACH / links
+    for i in range(links):
+        bodies.append(Body(f"link_{i}", sphere(TIP), ((i + 1) * length, 0, 0), mass=1.0 / (1 + 9 * i)))
+        a = f"link_{i - 1}" if i else None
+        joints.append(Joint("hinge", a, f"link_{i}", (i * length, 0, 0), (0, 1, 0), motor=motor))
+    return Scene("arm", tuple(bodies), tuple(joints), gravity=NO_GRAVITY, dt=dt)
+
+
+@pytest.mark.parametrize(("links", "torques"), [(1, (20.0, 100.0, 300.0)), (2, (5.0, 20.0))])
+def test_what_a_motor_moves_stops_at_the_floor(links: int, torques: tuple[float, ...]) -> None:
+    """From rest, in the step in which the arm comes to the floor."""
+    cases = product((0.02, 0.1, 0.3), (1 / 30, 1 / 60), torques)
+    scenes = [arm(links, gap, Motor(torque=torque), dt) for gap, dt, torque in cases]
+    for scene, run in zip(scenes, Crowd(scenes).run(20), strict=True):
+        top = scene.bodies[0].position[2] + 0.2
+        depths = (top - (run.positions[:, 1:, 2] - TIP)).max(1)
+        entry = depths[np.argmax(depths > -0.001)]
+        assert entry < 0.02 * 2 * TIP, f"{1000 * entry:.1f} mm, torque {scene.joints[0].motor}, {scene.dt} s"

@@ -66,6 +66,7 @@ struct Step {
     Pair joint_bodies[most_joints];
     u32 joint_turned[most_joints], joint_idle[most_joints];  // seen from its other body; not for the solver
     u32 joint_collides[most_joints], joint_mark[most_joints];
+    f32 joint_drive[most_joints];  // how far its drive may bring its bodies in this step: rad or m
     u32 held[most_bodies];         // the sum of the marks of all joints that hold it
     Manifold manifold[Warp::lanes];  // of the pair that a lane looks at
     u32 place[most_pairs];         // which contact the pair has become, or no_place

@@ -152,7 +152,7 @@ TBS_FUNCTION SolverJoint no_joint() {
 inline constexpr u32 joint_works = 0, joint_rests = 1, joint_is_wrong = 2;
 
 // Puts a joint into the step as number `place`.
-TBS_CALLED Wrong take_joint(Step &step, const Joint &joint, u32 place, f32 widest) {
+TBS_CALLED Wrong take_joint(Step &step, const Joint &joint, u32 place, f32 widest, f32 time) {
     const u32 a = joint.a ? body_of(step, joint.a) : no_body, b = joint.b ? body_of(step, joint.b) : no_body;
     const bool found_a = a != no_body || !joint.a, found_b = b != no_body || !joint.b;
     u32 sentence = wrong_in(joint);
@@ -175,7 +175,13 @@ TBS_CALLED Wrong take_joint(Step &step, const Joint &joint, u32 place, f32 wides
     if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
     // Between bodies that stand there is nothing to hold.
     step.joint_idle[place] = wrong.is ? joint_is_wrong : row.a == no_body ? joint_rests : joint_works;
-    if (step.joint_idle[place] != joint_works) row = no_joint();
+    step.joint_drive[place] = 0.0f;
+    if (step.joint_idle[place] != joint_works) {
+        row = no_joint();
+    } else if (row.drive_stiffness > 0.0f || row.drive_damping > 0.0f) {
+        const f32 left = joint.drive_target - angle_of(joint, pose_before(step, a), pose_before(step, b));
+        step.joint_drive[place] = (row.drive_stiffness > 0.0f ? abs(left) : 0.0f) + abs(row.drive_rate) * time;
+    }
     return wrong;
 }
 
@@ -189,7 +195,7 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
             table.count, [&](u32 i) { return is_used(rows[i]) ? 1u : 0u; },
             [&](u32 i, u32 before) {
                 if (!is_used(rows[i])) return;
-                const Wrong wrong = take_joint(step, rows[i], joints + before, widest);
+                const Wrong wrong = take_joint(step, rows[i], joints + before, widest, world.parameters.physics.time);
                 if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
             });
     });
@@ -197,27 +203,22 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
     return joints == 0 || !group.any(joints, [&](u32 i) { return step.joint_idle[i] == joint_is_wrong; });
 }
 
-// The greatest push of a joint's motor and drive in a step, N m or N.
-TBS_FUNCTION f32 greatest_push(const SolverJoint &joint) {
-    if ((joint.axes & (joint_turns | joint_slides)) == 0) return 0.0f;
-    const f32 farthest = (joint.axes & joint_turns) != 0 ? pi : max(1.0f, max(abs(joint.lower), abs(joint.upper)));
-    const f32 spring = joint.drive_stiffness * (abs(joint.drive_target) + farthest);
-    const f32 drive = min(joint.drive_limit, spring + joint.drive_damping * abs(joint.drive_rate));
-    return abs(joint.torque) + drive;
-}
-
-// How far a push brings a body about or along a joint's axis in a step, rad or m, if nothing else holds it: as the
-// other body gives way and the armature turns, it is less.
-TBS_FUNCTION f32 pushed_way(const Step &step, const SolverJoint &joint, u32 body, f32 push, f32 square_time) {
+// How far motor and drive bring a body about or along a joint's axis in a step, rad or m, if nothing else holds it: as
+// the other body gives way, it is less.
+TBS_FUNCTION f32 pushed_way(const Step &step, u32 place, u32 body, f32 square_time) {
     if (body == no_body || step.pushed[body] == 0) return 0.0f;
+    const SolverJoint &joint = step.solver->joints[place];
     const u32 lane = step.mover[body] % block_items;
     const BodyBlock &block = step.solver->body_blocks[step.mover[body] / block_items];
     const auto &inertia = block.inverse_inertia;  // xx, yy, zz, ...
     const bool turns = (joint.axes & joint_turns) != 0;
     // The trace is not less than the answer to a torque about any axis.
     const f32 light = turns ? inertia[0][lane] + inertia[1][lane] + inertia[2][lane] : block.inverse_mass[lane];
+    if (!(light > 0.0f)) return 0.0f;
+    const f32 by_one = divide(square_time * light, fma(joint.armature, light, 1.0f));
+    const f32 driven = step.joint_drive[place] > 0.0f ? min(joint.drive_limit * by_one, step.joint_drive[place]) : 0.0f;
     const f32 most = joint.limited != 0 ? joint.upper - joint.lower : turns ? pi : infinity;
-    return min(divide(push * square_time * light, fma(joint.armature, light, 1.0f)), most);
+    return min(fma(abs(joint.torque), by_one, driven), most);
 }
 
 // Adds to bodies' reach how far motors and drives bring them from rest, and children with their parents: of a joint's
@@ -227,7 +228,8 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
     constexpr u32 most_rounds = 4;  // of which one is enough where joints of parents come first
     const SolverJoint *const joints = step.solver->joints;
     const u32 count = step.solver->joint_count;
-    if (count == 0 || !group.any(count, [&](u32 i) { return greatest_push(joints[i]) > 0.0f; })) return;
+    const auto acts = [&](u32 k) { return joints[k].torque != 0.0f || step.joint_drive[k] > 0.0f; };
+    if (count == 0 || !group.any(count, acts)) return;
     // The way from rest, in substeps that each go on with the speed at their end.
     const f32 share = 0.5f + divide(0.5f, f32(settings.substeps)), square_time = share * settings.time * settings.time;
     vec3 *const more = step.way;  // of each body: x how far its centre goes, y how far it turns, z by its children
@@ -238,7 +240,7 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
         };
         for (u32 k = 0; k < count; ++k) {
             const u32 a = step.joint_bodies[k].a;
-            const f32 way = pushed_way(step, joints[k], a, greatest_push(joints[k]), square_time);
+            const f32 way = pushed_way(step, k, a, square_time);
             if (way == 0.0f) continue;
             const bool turns = (joints[k].axes & joint_turns) != 0;
             more[a].x += turns ? way * arm_of(k, true) : way;
@@ -251,7 +253,7 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
             for (u32 k = 0; k < count; ++k) {
                 const u32 a = step.joint_bodies[k].a, b = step.joint_bodies[k].b;
                 if (b == no_body || step.pushed[b] == 0) continue;
-                const f32 way = pushed_way(step, joints[k], b, greatest_push(joints[k]), square_time);
+                const f32 way = pushed_way(step, k, b, square_time);
                 const bool turns = (joints[k].axes & joint_turns) != 0;
                 const vec3 parent = a == no_body ? vec3{} : more[a];
                 const f32 turn = min(parent.y + (turns ? way : 0.0f) + more[b].z, pi);

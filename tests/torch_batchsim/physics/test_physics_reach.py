@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -60,3 +61,15 @@ def test_what_a_motor_moves_stops_at_the_floor(links: int) -> None:
         depths = (top - (run.positions[:, 1:, 2] - TIP)).max(1)
         entry = depths[np.argmax(depths > -0.001)]
         assert entry < 0.02 * 2 * TIP, f"{1000 * entry:.1f} mm, {scene.joints[0].motor}, {scene.dt} s"
+
+
+def test_what_another_body_pushes_stops_at_a_wall() -> None:
+    """Two cubes in a row before a wall, of which a force pushes the one behind."""
+    scenes = []
+    for gap, (mass, force) in product((0.001, 0.05, 0.3), ((1.0, 500.0), (10.0, 500.0), (100.0, 20_000.0))):
+        cubes = [Body(f"cube_{i}", box(HALF, HALF, HALF), (-HALF * (1 + 2 * i) - gap, 0, 0), mass=mass) for i in (0, 1)]
+        wall = Body("wall", box(0.2, 9, 3), (0.2, 0, 0), kind="static")
+        scenes.append(Scene("row", (cubes[0], replace(cubes[1], force=(force, 0, 0)), wall), gravity=NO_GRAVITY))
+    for scene, run in zip(scenes, Crowd(scenes).run(20), strict=True):
+        into = run.positions[:, 0, 0].max() + HALF
+        assert into < DEPTH, f"{1000 * into:.0f} mm: {scene}"

@@ -15,6 +15,9 @@
 // surface, pressed in a little, is not held fast.
 inline constexpr f32 deep_share = 0.25f;
 
+// Bodies with parts that turn by less than this in a step, in rad, need no look at their parts.
+inline constexpr f32 least_turn = 0.01f;
+
 // Whether any body is fast; of bodies that move by themselves any motion counts, and any turning.
 template <class Group>
 TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
@@ -27,7 +30,8 @@ TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
         load_rows(RowsFrom{w.motion[first], 8}, motion);
         const Vec<F> moved{motion[0], motion[1], motion[2]}, turned{motion[4], motion[5], motion[6]};
         const F slow = load<F>(step.slow + first), movable = load<F>(w.body_blocks[block].movable + lane);
-        const F most = movable * splat<F>(far_turn * far_turn);
+        constexpr f32 turn = has_parts ? least_turn : far_turn;  // parts go far by little turns
+        const F most = movable * splat<F>(turn * turn);
         return holds_for_one(below(slow * slow, dot(moved, moved))) || holds_for_one(below(most, dot(turned, turned)));
     };
     if constexpr (simd_width > 1 && Group::group_threads == 1) {
@@ -190,7 +194,11 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
         f32 *const motion = step.solver->motion[mover];
         const vec3 own = way_of(step, i);
         vec3 way = step.way[i];
-        const bool fast = max(length(own), length(way)) + sweep > step.slow[mover] || turns_far(step, i);
+        bool fast = max(length(own), length(way)) + sweep > step.slow[mover] || turns_far(step, i);
+        if constexpr (has_parts) {
+            for (u32 k = 0; k < step.bodies; ++k)
+                fast = fast || (step.owner[k] == i && length(way_of(step, k)) > step.slow[mover]);
+        }
         if (!fast && way == own) return;
         // The centre of a shape, which also goes by `turned` as the body turns.
         const auto follow = [&](u32 shape, vec3 turned) {

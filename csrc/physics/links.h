@@ -208,18 +208,27 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
 TBS_FUNCTION f32 pushed_way(const Step &step, u32 place, u32 body, f32 square_time) {
     if (body == no_body || step.pushed[body] == 0) return 0.0f;
     const SolverJoint &joint = step.solver->joints[place];
-    const u32 lane = step.mover[body] % block_items;
-    const BodyBlock &block = step.solver->body_blocks[step.mover[body] / block_items];
-    const auto &inertia = block.inverse_inertia;  // xx, yy, zz, ...
+    const u32 mover = step.mover[body], lane = mover % block_items;
+    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
     const bool turns = (joint.axes & joint_turns) != 0;
-    // The trace is not less than the answer to a torque about any axis.
-    const f32 light = turns ? inertia[0][lane] + inertia[1][lane] + inertia[2][lane] : block.inverse_mass[lane];
+    const auto about_axis = [&] {
+        const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, joint.a == mover ? joint.frame_a : joint.frame_b);
+        const auto &m = block.inverse_inertia;  // xx, yy, zz, xy, xz, yz
+        const f32 mixed = m[3][lane] * x.x * x.y + m[4][lane] * x.x * x.z + m[5][lane] * x.y * x.z;
+        return fma(2.0f, mixed, m[0][lane] * x.x * x.x + m[1][lane] * x.y * x.y + m[2][lane] * x.z * x.z);
+    };
+    const f32 light = turns ? about_axis() : block.inverse_mass[lane];
     if (!(light > 0.0f)) return 0.0f;
     const f32 by_one = divide(square_time * light, fma(joint.armature, light, 1.0f));
-    const f32 driven = step.joint_drive[place] > 0.0f ? min(joint.drive_limit * by_one, step.joint_drive[place]) : 0.0f;
+    const f32 drive = step.joint_drive[place];
+    const f32 pull = min(joint.drive_limit, fma(joint.drive_stiffness, drive, joint.drive_damping * abs(joint.drive_rate)));
+    const f32 driven = min(pull * by_one, drive);
     const f32 most = joint.limited != 0 ? joint.upper - joint.lower : turns ? pi : infinity;
     return min(fma(abs(joint.torque), by_one, driven), most);
 }
+
+// How far a point at one metre from an axis comes by a turn about it.
+TBS_FUNCTION f32 chord(f32 turn) { return 2.0f * sin(0.5f * min(turn, pi)); }
 
 // Adds to bodies' reach how far motors and drives bring them from rest, and children with their parents: of a joint's
 // two bodies a is the parent.
@@ -243,7 +252,7 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
             const f32 way = pushed_way(step, k, a, square_time);
             if (way == 0.0f) continue;
             const bool turns = (joints[k].axes & joint_turns) != 0;
-            more[a].x += turns ? way * arm_of(k, true) : way;
+            more[a].x += turns ? chord(way) * arm_of(k, true) : way;
             more[a].y += turns ? way : 0.0f;
             more[a].z = more[a].y;
         }
@@ -257,8 +266,8 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
                 const bool turns = (joints[k].axes & joint_turns) != 0;
                 const vec3 parent = a == no_body ? vec3{} : more[a];
                 const f32 turn = min(parent.y + (turns ? way : 0.0f) + more[b].z, pi);
-                const f32 at_joint = parent.x + (a == no_body ? 0.0f : parent.y * arm_of(k, true));
-                const f32 far = at_joint + turn * arm_of(k, false) + (turns ? 0.0f : way);
+                const f32 at_joint = parent.x + (a == no_body ? 0.0f : chord(parent.y) * arm_of(k, true));
+                const f32 far = at_joint + chord(turn) * arm_of(k, false) + (turns ? 0.0f : way);
                 changes = changes || far > more[b].x || turn > more[b].y;
                 more[b].x = max(more[b].x, far);
                 more[b].y = max(more[b].y, turn);
@@ -270,7 +279,7 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
         const vec3 own = more[owner_of(step, i)];
         f32 radius = radius_of(geometry_of(hulls, step.shape[i]));
         if (is_part(step, i)) radius += length(step.local[has_parts ? i : 0].position);
-        const f32 further = fma(own.y, radius, own.x);
+        const f32 further = fma(chord(own.y), radius, own.x);
         step.reach_around[i] += further;
         step.reach[i] += further;
     });

@@ -145,8 +145,9 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
                 drop(manifold);
                 return 0u;
             }
-            // Bodies are pushed, so that this is known where they have one shape.
-            const f32 inner = has_parts ? inner_radius(own) : step.slow[step.mover[a]] * (1.0f / fast_share);
+            // Known already of a body of one shape that does not turn far: it is pushed.
+            const f32 slow = has_parts ? 0.0f : step.slow[step.mover[a]];
+            const f32 inner = slow > 0.0f ? slow * (1.0f / fast_share) : inner_radius(own);
             if (step.drift[a] + step.drift[b] <= least_approach * meeting_share * inner) return 1u;  // as most pairs
             meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
                  [&](const Transform &of_a, const Transform &of_b, Manifold &met) {

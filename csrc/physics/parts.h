@@ -61,7 +61,7 @@ TBS_FUNCTION bool place_parts(World &world, const Hulls &hulls, Step &step, Grou
                 step.ahead[own] = step.ahead[body];
                 const f32 further = length(part.position) + radius_of(geometry_of(hulls, step.shape[own])) -
                                     radius_of(geometry_of(hulls, step.shape[body]));
-                step.drift[own] = max(fma(step.turn[body], further, step.drift[body]), 0.0f);
+                step.drift[own] = fma(step.turn[body], max(further, 0.0f), step.drift[body]);
                 step.reach_around[own] = max(fma(step.turn[body], further, step.reach_around[body]), 0.0f);
                 step.reach[own] = step.reach_around[own] + length(step.ahead[own]);
                 if constexpr (Constants::sleep != 0) {

@@ -542,6 +542,9 @@ def _build(
     if cuda:
         flags = [*flags, *architecture_flags(_cuda_capabilities(), _known_architectures())]
     failure = _compile(name, sources, flags, cuda, folder, linked)
+    for path in sources[1:]:  # also where the author's systems do not compile
+        if path.with_suffix(".o").is_file():
+            keep(path.with_suffix(".o"), directory / f"{path.stem}.o")
     log = compiler.read_log(folder)
     built = next(folder.glob("*.so"), None)  # torch appends a version to a name that it has seen before
     if built is not None and failure is not None and "failed to map segment" in failure:
@@ -563,8 +566,6 @@ def _build(
         noted = folder / "warnings"
         noted.write_text(said, "utf-8")
         keep(noted, library.with_suffix(WARNINGS))
-    for path in sources[1:]:
-        keep(path.with_suffix(".o"), directory / f"{path.stem}.o")
     keep(built, library)
 
 

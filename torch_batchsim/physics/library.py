@@ -102,10 +102,10 @@ class Physics(Library):
             "{row}.physics.Material.restitution must be from 0 to 1",
         ),
         "pairs": "{value} pairs of bodies are near each other, {pairs} have room: raise the option physics.contacts",
-        "contacts": "{value} pairs of bodies touch, {contacts} have room: raise the option physics.contacts",
+        "contacts": "{value} pairs of bodies may touch, {contacts} have room: raise the option physics.contacts",
         "part_of_nothing": (
-            "{row}.physics.Part.body is not a body of this world: destroyed, a part itself, or without Pose and Shape; "
-            "got {Part.body}",
+            "{row}.physics.Part.body is not a body of this world: empty, destroyed, a part itself, or without Pose and "
+            "Shape; got {Part.body}",
         ),
         "joint_to_nothing": (
             "{row}.physics.Joint.a is not a body of this world: destroyed, a part, or without Pose and Shape; let go "
@@ -249,7 +249,7 @@ class Physics(Library):
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (132 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0

@@ -156,6 +156,13 @@ def test_a_librarys_header_is_compiled_once_for_all_environments(cache: Path, fo
     assert objects() > first and len(objects()) == 2
 
 
+def test_an_object_file_outlives_systems_that_do_not_compile(cache: Path, folder: Path) -> None:
+    wrong = "TBS_SYSTEM void walk_on(World &world) { nowhere(); }\n"
+    with pytest.raises(BuildError):
+        Simulator(heavy(folder, {"heavy.h": ("factor",)}, more=wrong), 1)
+    assert len(list(cache.glob("weights_heavy_cpu_*.o"))) == 1
+
+
 def test_a_checked_build_has_the_header_in_its_unit(cache: Path, folder: Path) -> None:
     sim = Simulator(heavy(folder, {"heavy.h": ("factor",)}), 1, checks=True)
     sim.reset(seed=0)

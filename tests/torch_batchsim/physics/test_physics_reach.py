@@ -73,3 +73,20 @@ def test_what_another_body_pushes_stops_at_a_wall() -> None:
     for scene, run in zip(scenes, Crowd(scenes).run(20), strict=True):
         into = run.positions[:, 0, 0].max() + HALF
         assert into < DEPTH, f"{1000 * into:.0f} mm: {scene}"
+
+
+DRIVES = (to_position(0.5, 5.0, 100.0, 20.0), to_position(0.5, 20.0, 100.0, 20.0), to_position(0.5, 0.0, 100.0, 20.0))
+
+
+@pytest.mark.parametrize("far", [2.0, 3.0])
+def test_a_drive_reaches_only_where_it_may_come(far: float) -> None:
+    """A stick on a hinge among more stones than a world has room for contacts; it touches none."""
+    turns = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    stones = [
+        Body(f"stone_{i}", sphere(0.1), (far * np.cos(turn), far * np.sin(turn), 0), kind="static")
+        for i, turn in enumerate(turns)
+    ]
+    stick = Body("stick", box(HALF, 0.04, 0.04), (HALF, 0, 0))
+    hinges = [Joint("hinge", None, "stick", (0, 0, 0), (0, 0, 1), motor=drive) for drive in DRIVES]
+    scenes = [Scene("stones", (*stones, stick), (hinge,), NO_GRAVITY) for hinge in hinges]
+    assert all(abs(run.angular[-1, -1, 2]) < 2 for run in Crowd(scenes).run(60))  # no fault of contacts

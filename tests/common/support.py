@@ -149,7 +149,8 @@ def library(
     flags += ["-Og", "-DTBS_FRAMES", "-fPIC", "-shared", "-DTBS_SPOIL_WORKSPACE", f"-I{jit.CSRC}"]
     depends_on = (*jit.program_sources(program), EMULATION.read_text(), *depends_on)
     flags = _with_headers_precompiled([*flags, *arguments])
-    made = compiled(generate(program, target), flags, depends_on)
+    text = generate(program, target).replace("#define TBS_USES_PRECOMPILED\n", "")  # all of it with these arguments
+    made = compiled(text, flags, depends_on)
     return jit.InsideLibrary(made, target) if target.inside else jit.Library(made, target)
 
 

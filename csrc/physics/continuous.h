@@ -78,7 +78,7 @@ TBS_FUNCTION Chord chord_of(const Step &step, u32 i, u32 other, vec3 way) {
 }
 
 // After which share of its way body i's centre is in body `other`, that goes deep there; above 1 if it does not.
-TBS_FUNCTION f32 entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, const Chord &chord) {
+TBS_CALLED f32 entry_of(const Hulls &hulls, const Step &step, u32 i, u32 other, const Chord &chord) {
     const Geometry shape = geometry_of(hulls, step.shape[other]), own = geometry_of(hulls, step.shape[i]);
     const Crossing crossing = crossing_of(shape, chord.from, chord.to);
     const f32 allowed = deep_share * min(inner_radius(own), inner_radius(shape));
@@ -112,7 +112,7 @@ struct Meeting {
     vec3 away;  // of a from b, as the thinner one sees the other: it stays on the side from which it came
 };
 
-TBS_FUNCTION Meeting passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
+TBS_CALLED Meeting passage_of(const Hulls &hulls, const Step &step, const Pair &pair) {
     const auto is_fast = [&](u32 body) {
         const f32 slow = step.slow[step.mover[body]];
         return length_squared(way_of(step, body)) > slow * slow || turns_far(step, body);

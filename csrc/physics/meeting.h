@@ -44,7 +44,7 @@ TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 shar
 // `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase. Anchors, and what is at
 // `at_a` and `at_b`, are from the centres of mass.
 template <class Collide>
-TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
+TBS_CALLED void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
                        const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
     f32 share = 0.0f;
     vec3 further{};

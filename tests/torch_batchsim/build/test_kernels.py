@@ -57,7 +57,7 @@ def test_rigid_bodies_leave_registers_for_twelve_warps() -> None:
     """As docs/gpu.md states for the benchmark's scene; and the solver moves vectors."""
     environment = Levels(physics={**physics_options(level(0)), "contacts": CONTACTS})
     (kernel,) = (k for k in sass.kernels(environment, "graph") if "physics_simulate" in k.nodes)
-    assert kernel.registers <= 168 and kernel.stack <= 6_100
+    assert kernel.registers <= 168 and kernel.stack <= 6_600  # 500 of them for meetings, which all worlds have
     by_16 = kernel.accesses["LD", 16] + kernel.accesses["ST", 16]
     assert by_16 > 300  # of generic loads and stores: rows, and contacts' fields
 

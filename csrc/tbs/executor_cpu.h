@@ -409,11 +409,12 @@ struct CpuExecutor {
 
     static void run_tiles(const Context &context, TileWork work) {
         const Watching watching(context.watch);
-        auto tile = [&](i32 index) {
+        auto tile = [&](i32 index, u32 thread) {
             const i32 first = index * context.tile, last = min(first + context.tile, context.num_worlds);
-            run_watched(context, first, last, [&](const Context &own) { work.call(work.function, own, first, last); });
+            run_watched(context, thread, first, last,
+                        [&](const Context &own) { work.call(work.function, own, first, last); });
         };
-        for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
+        for_each(context.share_out, tile, (context.num_worlds + context.tile - 1) / context.tile, threads(context));
     }
 
     static bool was_stopped(const Context &context) { return context.watch != nullptr && context.watch->stop != 0; }
@@ -471,7 +472,7 @@ struct CpuExecutor {
         constexpr i64 block = 4096;
         const i64 count = i64(context.num_worlds) * Program::agents_per_world * context.action_width;
         i64 refused = count;  // start of the first block with an illegal element
-        auto check = [&](i32 index) {
+        auto check = [&](i32 index, u32) {
             const i64 first = index * block;
             if (all_legal(context, source, first, min(first + block, count))) return;
             i64 seen = __atomic_load_n(&refused, __ATOMIC_SEQ_CST);
@@ -480,7 +481,7 @@ struct CpuExecutor {
         };
         // Below this many blocks waking a thread costs more than it saves.
         const i32 blocks = i32((count + block - 1) / block);
-        for_each(check, blocks, blocks < 4 ? Threads{1, 1} : threads(context));
+        for_each(context.share_out, check, blocks, blocks < 4 ? Threads{1, 1} : threads(context));
         i64 element = refused;
         if (element == count) return -1;
         while (all_legal(context, source, element, element + 1)) ++element;

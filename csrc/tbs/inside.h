@@ -62,10 +62,10 @@ i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mas
 #undef TBS_DEVICE
 template <class List, class Context>
 i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mask) {
-    auto tile = [&](i32 index) {
+    auto tile = [&](i32 index, u32 thread) {
         const i32 first = index * context.tile;
         const i32 last = min(first + context.tile, context.num_worlds);
-        run_watched(context, first, last, [&](const Context &own) {
+        run_watched(context, thread, first, last, [&](const Context &own) {
             own.place->task = number;
             own.place->repetition = repetition;
             for (i32 world = first; world < last; ++world) {
@@ -75,7 +75,8 @@ i64 run_masked(const Context &context, u32 number, u32 repetition, const u8 *mas
         });
     };
     const Watching watching(context.watch);
-    for_each(tile, (context.num_worlds + context.tile - 1) / context.tile, Threads{context.num_threads, context.team});
+    const i32 tiles = (context.num_worlds + context.tile - 1) / context.tile;
+    for_each(context.share_out, tile, tiles, Threads{context.num_threads, context.team});
     return context.watch != nullptr && context.watch->stop != 0 ? step_stopped : step_done;
 }
 #endif

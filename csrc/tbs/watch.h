@@ -8,8 +8,6 @@
 
 #include "platform.h"
 
-extern "C" int omp_get_thread_num(void);
-
 namespace tbs::executors {
 
 constexpr u32 watched_threads = 256, watched_worlds = 4096;
@@ -68,13 +66,12 @@ template <class Function>
     slot.active = 0;
 }
 
-// Calls function(context) for a tile, with a context that has the thread's place.
+// Calls function(context) for a tile, with a context that has the place of the thread of this number.
 template <class Context, class Function>
-inline void run_watched(const Context &context, i32 first, i32 last, const Function &function) {
+inline void run_watched(const Context &context, u32 thread, i32 first, i32 last, const Function &function) {
     Context own = context;
     WatchPlace spare;
     own.place = &spare;
-    const u32 thread = u32(omp_get_thread_num());
     if (context.watch == nullptr || thread >= watched_threads) return function(own);
     if (context.watch->stop) return;
     WatchSlot &slot = context.watch->slots[thread];

@@ -1,17 +1,10 @@
 // Shares out pieces of work in many ways and checks that each runs exactly once, by whatever thread. Prints "sound".
-namespace tbs::executors {
-constexpr unsigned max_threads = 16;  // as units open with
-}
-#include "tbs/threads.h"
+#include "host/crew.cpp"
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
-
-using namespace tbs;
-using namespace tbs::executors;
 
 // In place of an OpenMP runtime, since ThreadSanitizer does not see what those do. It gives as many threads as it likes.
 #ifdef STAND_IN
@@ -40,15 +33,26 @@ extern "C" void GOMP_parallel(void (*function)(void *), void *argument, unsigned
 
 namespace {
 
+// The thread that runs a piece, or waits between calls, may be stopped by others: now and then for longer than anybody spins.
+void dawdle(u32 number) {
+    if (number % 97 == 0) std::this_thread::sleep_for(std::chrono::microseconds(number % 200));
+}
+
 void check(i32 count, Threads threads, int runs) {
     std::vector<std::atomic<int>> visits(count);
     std::vector<int> plain(count);  // written without a lock: a piece that two threads run is a data race
-    auto visit = [&](i32 index) {
+    std::vector<std::atomic<int>> busy(most_threads);
+    static std::atomic<u32> calls{0};
+    auto visit = [&](i32 index, u32 thread) {
+        if (busy[thread].fetch_add(1) != 0) std::puts("two threads have one number"), std::exit(1);
         visits[index].fetch_add(1, std::memory_order_relaxed);
         plain[index] += index + 1;
+        dawdle(calls.fetch_add(1));
+        busy[thread].fetch_sub(1);
     };
     for (int run = 1; run <= runs; ++run) {
-        for_each(visit, count, threads);
+        dawdle(calls.fetch_add(1));
+        for_each(share_out, visit, count, threads);
         for (i32 index = 0; index < count; ++index) {
             if (visits[index].load() != run || plain[index] != run * (index + 1)) {
                 std::printf("piece %d of %d on %d of %d threads ran %d times in %d runs\n", index, count, threads.count,
@@ -61,18 +65,44 @@ void check(i32 count, Threads threads, int runs) {
 
 void check_within(void *) { check(9, {2, 2}, 5); }
 
-}  // namespace
-
-int main() {
+void check_all() {
     for (const Threads threads : {Threads{1, 1}, {2, 2}, {3, 2}, {2, 4}, {8, 8}, {50, 2}}) {
         for (const i32 count : {0, 1, 2, 3, 7, 64}) check(count, threads, 20);
     }
     check(300, {100, 2}, 1);
-    // Several callers at a time, each of which has a team of its own; then calls from threads of a team.
+    // Several callers at a time, each of which has threads of its own, that end with it; then calls from a team's threads.
     std::vector<std::thread> callers;
     for (int i = 0; i < 3; ++i) callers.emplace_back([i] { check(5 + i, {2, 2}, 50); });
     for (std::thread &caller : callers) caller.join();
     GOMP_parallel(check_within, nullptr, 3, 0);
     check(64, {2, 2}, 20);
+}
+
+#ifdef STAND_IN
+void check_lateness() {}  // no runtime that is late
+#else
+// One of two threads is late to a call, so the calls after it do not wait for the team.
+void check_lateness() {
+    auto visit = [&](i32, u32 thread) {
+        if (thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    for (int run = 0; run < 1000 && !crew_keeps_idle_team(); ++run) for_each(share_out, visit, 64, {2, 2});
+    if (!crew_keeps_idle_team()) std::puts("no call was late"), std::exit(1);
+    check(64, {2, 2}, 200);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+    check(64, {2, 2}, 2);
+    if (crew_keeps_idle_team()) std::puts("the idle team stays"), std::exit(1);
+}
+#endif
+
+}  // namespace
+
+int main() {
+    for (const Choice each : {by_lateness, always_team, always_crew}) {
+        crew_choose(each);
+        check_all();
+    }
+    crew_choose(by_lateness);
+    check_lateness();
     std::puts("sound");
 }

@@ -53,7 +53,7 @@ _OTHER_OPTIONS = {
 
 _PROGRAM = "python -m torch_batchsim.bench"
 _NOT_ENVIRONMENTS = ("peers", "ecs")
-_OF_THEIR_OWN = ("adapters", "groups", "physics")  # modules with options of their own
+_OF_THEIR_OWN = ("adapters", "contention", "groups", "physics")  # modules with options of their own
 _OF_ENVIRONMENTS = (*RUN_FLAGS, "tune", "policy", "trace", "env_option")
 
 
@@ -64,7 +64,8 @@ class Options(RunFlags):
     environment: tyro.conf.Positional[str]
     """An environment by its short name (cartpole), its id, module:id or file.py; or 'peers': other libraries beside
     ours; or 'ecs': rows that come and go, beside C++ by hand; or 'physics': rigid bodies ('physics --help'); or
-    'adapters': through other libraries' interfaces; or 'groups': worlds in groups ('groups --help')."""
+    'adapters': through other libraries' interfaces; or 'groups': worlds in groups ('groups --help'); or
+    'contention': beside busy processes ('contention --help')."""
     num_envs: list[int] | None = None
     """Batch sizes (rows, rounded to whole worlds); of 'ecs' and 'peers' worlds. By default from 1 to 1048576, of 'ecs'
     from 64 to 65536."""

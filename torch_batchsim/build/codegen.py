@@ -249,6 +249,7 @@ def _context(program: Program, cuda: bool) -> Iterator[str]:
     yield "    i32 *fault_flag;"
     yield "    executors::TraceBuffer trace;"
     if not cuda:
+        yield "    executors::ShareOut share_out;"
         yield "    executors::Watch *watch;\n    executors::WatchPlace *place;  // of the thread, in its own copy"
     if cuda:
         yield "    i32 together, action_type, chip_bytes;"

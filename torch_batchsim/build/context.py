@@ -118,7 +118,7 @@ def context_structure(program: Program, cuda: bool) -> type[ctypes.Structure]:
         ("trace", TraceBuffer),
     ]
     if not cuda:
-        fields += [(name, ctypes.c_void_p) for name in ("watch", "place")]
+        fields += [(name, ctypes.c_void_p) for name in ("share_out", "watch", "place")]
     if cuda:
         fields += [(name, ctypes.c_int32) for name in ("together", "action_type", "chip_bytes")]
         fields += [(name, ctypes.c_void_p) for name in ("queue", "mask", "action_source")]

@@ -69,8 +69,12 @@ DEBUG_FLAGS = {
 }
 _STRICT_MATH = {"cpu": ["-ffp-contract=off"], "cuda": "-fmad=false -prec-div=true -prec-sqrt=true -ftz=false".split()}
 _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
-# The engine's modules for Python in csrc/host, and the headers of ours that they include.
-_MODULES = {"step_call": (), "interrupts": ("tbs/platform.h", "tbs/watch.h")}
+# What every simulator on CPU needs of csrc/host, and the headers of ours that these include.
+_MODULES = {
+    "step_call": (),
+    "interrupts": ("tbs/platform.h", "tbs/watch.h"),
+    "crew": ("tbs/platform.h", "tbs/threads.h"),
+}
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}
 _LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")  # before a compiler's name in CXX
@@ -103,7 +107,6 @@ class LoadedLibrary:
 
     def __init__(self, path: Path, target: Target) -> None:
         self.path, self.target = path, replace(target, executor=target.executor_name)
-        _share_openmp(target)
         try:
             self._handle = ctypes.CDLL(str(path))
         except OSError as error:
@@ -199,7 +202,6 @@ def _library(program: Program, target: Target) -> tuple[Path, Target, float]:
                 (cache_directory() / f"{name}{WARNINGS}").write_bytes(noted)
     elif target.cuda:
         _heed_kept(cache_directory() / f"{name}.so", partial(_warn, program))
-    _share_openmp(target)  # torch's builder loads the library
     heed = _nothing if target.cuda or target.inside else partial(_warn, program)  # g++ has reported it already
     objects = object_texts(program) if uses_precompiled(program, target.cuda) else {}
     library, seconds = _built(name, alias, source, flags, target.cuda, partial(_explained, program), heed, objects)
@@ -220,6 +222,19 @@ def load_module(stem: str, *headers: Path) -> ModuleType:
     module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     loader.exec_module(module)
     return module
+
+
+def load_plain(stem: str) -> ctypes.CDLL:
+    """``csrc/host/<stem>.cpp``, which needs nothing of Python, compiled if the cache does not hold it.
+
+    Raises:
+        BuildError: it does not compile, or cannot be loaded.
+    """
+    path = _module(stem)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise cannot_load(path, error) from None
 
 
 def _compile_modules() -> None:
@@ -343,15 +358,6 @@ def _locked_objects(directory: Path, texts: Mapping[str, str], flags: list[str])
             if not is_kept(path):
                 locks.enter_context(build_lock(directory, path.stem))
         yield objects
-
-
-def _share_openmp(target: Target) -> None:
-    """Let a library for CPU find torch's threads when it is loaded."""
-    try:
-        if not target.cuda:
-            openmp.share()
-    except OSError as error:
-        raise BuildError(f"OpenMP's runtime is missing: {error}; install libgomp") from None
 
 
 def library_names(program: Program, source: str, flags: list[str], cuda: bool) -> tuple[str, str]:

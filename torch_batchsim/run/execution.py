@@ -24,7 +24,7 @@ from ..memory.streams import current_handle, is_capturing
 from ..resolve.executors import EXECUTORS, Executor, Workload
 from ..resolve.program import Program
 from ..resolve.schedule import BLOCKS, Plan, step_tasks
-from . import faults, interrupts, step_call
+from . import crew, faults, interrupts, step_call
 from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 
@@ -178,6 +178,7 @@ class Execution:
         if self.watch is None and not self.memory.cuda:  # its module compiles beside the first library
             self.watch = interrupts.Watch(self.program, self._watchdog)
             self.memory.context.watch = self.watch.address
+            self.memory.context.share_out = crew.share_out()
         self.memory.make_room_for(library.target.executor_name)
         if self._close is not None:
             self._close()

@@ -1,4 +1,7 @@
-"""Steps are run by torch's own threads: as many, the same ones, also in forked children and within parallel regions."""
+"""Steps are run by torch's own threads: as many, the same ones, also in forked children and within parallel regions.
+
+While these are late, by others that share the work.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +22,8 @@ from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import BuildError, Simulator
 from torch_batchsim.base import openmp
-from torch_batchsim.build import jit
+from torch_batchsim.run import crew
+from torch_batchsim.run.crew import Which
 from torch_batchsim.testing import assert_same_bits, snapshot
 
 WORLDS = 3000  # enough for a second thread
@@ -84,6 +89,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch_batchsim import Simulator
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.run.crew import Which, choose
 
 def threads():
     return set(os.listdir("/proc/self/task"))
@@ -92,13 +98,14 @@ torch.set_num_threads(4)
 Simulator(CartPole(), 1)  # from now on a thread watches over steps
 before, large = threads(), torch.zeros(1 << 20)
 sims = [Simulator(CartPole(), 16384), Simulator(CartPole(), 16384, num_threads=2)]
-for sim in sims:
-    sim.reset(seed=0)
 seen = []
-for _ in range(3):
-    for work in (lambda: large.add_(1), sims[0].step, sims[1].step):
-        work()
-        seen.append(threads())
+with choose(Which.TEAM):  # as long as none is late
+    for sim in sims:
+        sim.reset(seed=0)
+    for _ in range(3):
+        for work in (lambda: large.add_(1), sims[0].step, sims[1].step):
+            work()
+            seen.append(threads())
 assert all(team == seen[0] for team in seen) and len(seen[0] - before) == 3, (before, seen)
 with open("/proc/self/maps") as maps:
     runtimes = {line.split()[-1] for line in maps if re.search(r"/lib(gomp|iomp|omp)[^/]*[.]so", line)}
@@ -179,8 +186,42 @@ def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file")
 
     monkeypatch.setattr(openmp, "share", missing)
+    crew._library.cache_clear()
     with pytest.raises(BuildError, match=r"OpenMP's runtime is missing: libgomp.so.1: cannot open"):
-        jit.load(simulator().program, simulator().execution.target)
+        simulator()
+
+
+# ---- others, while these are late ------------------------------------------------------------------------------------
+
+
+def test_all_threads_give_the_same_bits() -> None:
+    states = []
+    for which in Which:
+        with crew.choose(which):
+            states.append(after_steps(simulator(num_threads=3)))
+    assert_same_bits(*states)
+
+
+def test_a_crew_lives_as_long_as_its_caller() -> None:
+    """Its helpers are threads of the process that end with the thread that steps."""
+
+    def step() -> int:
+        with crew.choose(Which.CREW):
+            simulator(16_384, num_threads=5).step()
+        return len(threads()) - len(before)
+
+    before = threads()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(step).result() >= 4
+    for _ in range(1000):  # Python does not wait for the end of a thread
+        if len(threads()) <= len(before) + 1:  # the one that watches over steps
+            return
+        time.sleep(0.01)
+    assert threads() == before
+
+
+def threads() -> list[str]:
+    return os.listdir("/proc/self/task")
 
 
 # ---- where -----------------------------------------------------------------------------------------------------------
@@ -193,9 +234,10 @@ def test_simulators_of_several_python_threads_at_once() -> None:
         sim = simulator(num_threads=2)
         return after_steps(sim)
 
-    with ThreadPoolExecutor(3) as pool:
-        for state in pool.map(make_and_step, range(6)):
-            assert_same_bits(expected, state)
+    for which in Which:
+        with crew.choose(which), ThreadPoolExecutor(3) as pool:
+            for state in pool.map(make_and_step, range(6)):
+                assert_same_bits(expected, state)
 
 
 def test_a_step_within_a_parallel_region() -> None:
@@ -219,6 +261,7 @@ import os, signal, sys
 import torch
 from torch_batchsim import Simulator
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.run.crew import Which, choose
 
 def made():
     sim = Simulator(CartPole(), 3000, num_threads=2)
@@ -232,6 +275,8 @@ def after(sim):
 
 torch.set_num_threads(2)
 torch.zeros(1 << 20).add_(1)
+choosing = choose(Which(int(sys.argv[2])))
+choosing.__enter__()
 expected, before, stepped = after(made()), made(), made()
 torch.set_num_threads(int(sys.argv[1]))
 stepped.step()  # of two threads, whatever torch has
@@ -255,10 +300,11 @@ assert same and before.memory.context.num_threads == 2
 """
 
 
+@pytest.mark.parametrize("which", [Which.TEAM, Which.CREW])
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.full), 2])
-def test_a_forked_child_steps_on(threads: int) -> None:
-    """With a team of its own; also where torch had one thread at the fork."""
-    _run(_FORKED, threads)
+def test_a_forked_child_steps_on(threads: int, which: Which) -> None:
+    """With a team or helpers of its own; also where torch had one thread at the fork."""
+    _run(_FORKED, threads, int(which))
 
 
 _ALL_WORK = """

@@ -410,6 +410,7 @@ struct CpuExecutor {
     static void run_tiles(const Context &context, TileWork work) {
         const Watching watching(context.watch);
         auto tile = [&](i32 index, u32 thread) {
+            note_thread(thread);
             const i32 first = index * context.tile, last = min(first + context.tile, context.num_worlds);
             run_watched(context, thread, first, last,
                         [&](const Context &own) { work.call(work.function, own, first, last); });

@@ -50,11 +50,19 @@ inline u64 unit_clock() { return global_clock(); }
 #ifdef TBS_EMULATED_CUDA
 inline u32 unit_number() { return blockIdx.x % 4; }
 #else
-inline u32 unit_number() { return u32(omp_get_thread_num()); }
+inline thread_local u32 thread_number = 0;
+inline u32 unit_number() { return thread_number; }
 #endif
 inline u32 take_record(u32 *taken) { return __atomic_fetch_add(taken, 1u, __ATOMIC_RELAXED); }
 #endif
 #endif
+
+// Notes the number of the calling thread, for spans on CPU.
+inline void note_thread([[maybe_unused]] u32 number) {
+#if defined(TBS_TRACE) && !defined(TBS_EMULATED_CUDA) && !defined(__CUDACC__)
+    thread_number = number;
+#endif
+}
 
 // From its beginning to `end()` one task on one unit.
 class TraceSpan {

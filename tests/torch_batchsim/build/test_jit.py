@@ -107,7 +107,7 @@ def reward_of_a_step(environment: Environment) -> tuple[float, float]:
 
 def names(cache: Path) -> list[str]:
     """Without locks, and without what all environments share: modules and a header."""
-    shared = ("step_call", "interrupts", "standard")
+    shared = ("step_call", "interrupts", "crew", "standard")
     found = [path for path in cache.iterdir() if path.suffix != ".lock" and not path.name.startswith(shared)]
     return sorted(path.name for path in found if not path.is_symlink())
 

@@ -340,7 +340,9 @@ def _locked_objects(directory: Path, texts: Mapping[str, str], flags: list[str])
         objects[directory / f"{_names(f'{stem}_cpu', parts, [cpp_compiler])[0]}.o"] = text
     with contextlib.ExitStack() as locks:
         for path in sorted(objects):  # in one order, or two builders could wait for each other
-            if not is_kept(path):
+            if is_kept(path):
+                note_use(path)
+            else:
                 locks.enter_context(build_lock(directory, path.stem))
         yield objects
 
@@ -533,7 +535,6 @@ def _build(
     for path, text in objects.items():
         copy = folder / path.name
         if is_kept(path):
-            note_use(path)
             shutil.copyfile(path, copy)  # to a folder whose path build tools take
             linked.append(str(copy))
         else:

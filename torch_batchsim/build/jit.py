@@ -279,7 +279,8 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
     cuda = source.suffix == ".cu"
     device = "cuda" if cuda else "cpu"
     headers = sorted(path for folder in CSRC.iterdir() for path in (*folder.glob("*.h"), *folder.glob("*.cuh")))
-    text, every = source.read_text("utf-8"), [*compiler_flags(device), *flags]
+    text = source.read_text("utf-8")
+    every = [*compiler_flags(device), *([] if cuda else debug_flags()), *flags]
     texts = [text, *every, *(path.read_text("utf-8") for path in headers)]
     compilers = [cpp_compiler, *([cuda_compiler] if cuda else [])]
     devices = [str(_cuda_capabilities())] if cuda else []

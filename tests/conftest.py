@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ from libraries_of_others import SKIPPED
 pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long
-# Files that take half a minute of a core and more, most in the full run, the longest first: a worker that begins one of
-# them when all others are done would leave a core idle.
+# Files that take half a minute of a core and more in the full run, or 12 s in the fast one, the longest first: a worker
+# that begins one of them when all others are done would leave a core idle.
 _LONGEST = (
     "test_executors", "test_races", "test_hideseek_model", "test_check", "test_gpu_check_stages", "test_sanitizers",
     "test_hideseek_levels", "test_collide", "test_physics_scenes", "test_overcooked", "test_bench_physics",
@@ -30,6 +31,7 @@ _LONGEST = (
     "test_solver", "test_hanabi", "test_tuning", "test_physics_fast", "test_central_critic", "test_rays",
     "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
     "test_debug_builds", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env", "test_jax",
+    "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math", "test_contract",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 
@@ -62,6 +64,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "4000")  # as torch_batchsim does, for workers that import torch before it
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Every second worker imports the files from the last to the first, then finds what the others have compiled."""
+    report = yield
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if report.passed and isinstance(collector, pytest.Directory) and number % 2:
+        report.result.reverse()
+    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

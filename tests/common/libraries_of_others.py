@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from torch_batchsim.errors import MissingExtra
-
 SKIPPED = "adapter not tested"
 REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS") == "required"  # no test may be skipped
 PAGE = Path(__file__).parents[2] / "docs" / "use_with.md"
@@ -38,6 +36,8 @@ def library(test_file: str, *modules: str) -> tuple[ModuleType, ...]:
 
 def adapter(module: str, name: str) -> Any:
     """What makes an adapter; without its library the test is skipped, or fails where that must be there."""
+    from torch_batchsim.errors import MissingExtra  # imported late: pytest's first process has no use for torch
+
     try:
         return getattr(importlib.import_module(f"torch_batchsim.adapters.{module}"), name)
     except MissingExtra as error:

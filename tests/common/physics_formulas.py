@@ -31,7 +31,7 @@ def inertia(body: Body) -> np.ndarray:
     return m * (np.trace(second) * np.eye(3) - second)
 
 
-def integrated(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: float, steps: int = 4000) -> np.ndarray:
+def integrated(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: float, steps: int = 1000) -> np.ndarray:
     """The solution of ``state' = rate(state)`` after ``seconds``, by Runge and Kutta's classical method."""
     return trajectory(rate, start, seconds, steps)[-1]
 
@@ -49,7 +49,7 @@ def trajectory(rate: Callable[[np.ndarray], np.ndarray], start: Any, seconds: fl
     return np.stack(states)
 
 
-def free_rotation(own_inertia: np.ndarray, spin: Any, seconds: float, steps: int = 4000) -> np.ndarray:
+def free_rotation(own_inertia: np.ndarray, spin: Any, seconds: float, steps: int = 1000) -> np.ndarray:
     """Angular velocities ``[steps + 1, 3]`` in the body's frame, without torque (Euler's equations)."""
     inverse = np.linalg.inv(own_inertia)
     return trajectory(lambda w: inverse @ -np.cross(w, own_inertia @ w), spin, seconds, steps)

@@ -78,7 +78,7 @@ def solver_library(compiler):
 
 @pytest.fixture(scope="session")
 def rays_library(compiler):
-    built, said = compiler.library("rays_library.cpp", "-O3", "-march=native", "-mprefer-vector-width=512")
+    built, said = compiler.library("rays_library.cpp", "-Og", "-DTBS_FRAMES", "-march=native")
     assert said == ""
     return built
 

@@ -33,7 +33,7 @@ _MACHINES = {"native": [], "x86-64": [], "device": ["-DTBS_ON_DEVICE", "-DTBS_AL
 @pytest.fixture(scope="module", params=full_but(["native"], _MACHINES))
 def library(compiler, request):
     machine = "x86-64" if request.param == "device" else request.param
-    flags = f"-DSIZES={str(SIZES)[1:-1]}", "-O1", f"-march={machine}", *_MACHINES[request.param]
+    flags = f"-DSIZES={str(SIZES)[1:-1]}", "-Og", f"-march={machine}", *_MACHINES[request.param]
     library, said = compiler.library("bits_library.cpp", *flags)
     assert said == ""
     return library

@@ -150,7 +150,7 @@ def test_python_and_cpp_mean_the_same_by_kinds_and_hulls(library):
 
 
 def test_random_pairs_agree_with_mujoco_and_with_separating_axes(library):
-    compare(library, 0, 3000)
+    compare(library, 0, 1500)
 
 
 @pytest.mark.full

@@ -41,7 +41,7 @@ def test_a_world_has_at_most_8_kib_without_observations() -> None:
 def test_all_contacts_that_bear_something_are_kept() -> None:
     env = played()
     most = env.sim.tensor("physics.Contacts.preload").shape[-1]
-    for actions in random_actions(env, 120, seed=1):
+    for actions in random_actions(env, 60, seed=1):
         actions[:, :3] = torch.tensor(FORWARD[:3], dtype=actions.dtype)  # up to what is ahead, and against it
         actions[:, 4] = 0
         env.step(actions)

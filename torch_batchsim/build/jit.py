@@ -294,7 +294,8 @@ def load_shared(source: Path, *flags: str) -> ctypes.CDLL:
     cuda = source.suffix == ".cu"
     device = "cuda" if cuda else "cpu"
     headers = sorted(path for folder in CSRC.iterdir() for path in (*folder.glob("*.h"), *folder.glob("*.cuh")))
-    text, every = source.read_text("utf-8"), [*compiler_flags(device), *flags]
+    text = source.read_text("utf-8")
+    every = [*compiler_flags(device), *([] if cuda else debug_flags()), *flags]
     texts = [text, *every, *(path.read_text("utf-8") for path in headers)]
     compilers = [cpp_compiler, *([cuda_compiler] if cuda else [])]
     devices = [str(_cuda_capabilities())] if cuda else []
@@ -355,7 +356,9 @@ def _locked_objects(directory: Path, texts: Mapping[str, str], flags: list[str])
         objects[directory / f"{_names(f'{stem}_cpu', parts, [cpp_compiler])[0]}.o"] = text
     with contextlib.ExitStack() as locks:
         for path in sorted(objects):  # in one order, or two builders could wait for each other
-            if not is_kept(path):
+            if is_kept(path):
+                note_use(path)
+            else:
                 locks.enter_context(build_lock(directory, path.stem))
         yield objects
 
@@ -539,7 +542,6 @@ def _build(
     for path, text in objects.items():
         copy = folder / path.name
         if is_kept(path):
-            note_use(path)
             shutil.copyfile(path, copy)  # to a folder whose path build tools take
             linked.append(str(copy))
         else:

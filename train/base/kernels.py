@@ -30,12 +30,16 @@ def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
+# Contracted products depend on the optimisation, which TBS_DEBUG must not change.
+PRODUCT_FLAGS = ("-O3", "-ffp-contract=fast", "-fopenmp")
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled functions; None, with a warning, where they cannot be compiled."""
     try:
         openmp.share()
-        lib = jit.load_shared(jit.CSRC / "host" / "updates.cpp", "-ffp-contract=fast", "-fopenmp")
+        lib = jit.load_shared(jit.CSRC / "host" / "updates.cpp", *PRODUCT_FLAGS)
     except (BuildError, OSError) as error:
         text = f"trainings on the CPU take longer, because products of their networks could not be compiled: {error}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)

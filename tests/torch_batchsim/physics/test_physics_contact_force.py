@@ -16,6 +16,7 @@ from torch_batchsim import Archetype, TorchVectorEnv
 from torch_batchsim.bench.physics_worlds import SceneRun, Stage
 from torch_batchsim.bench.scenes import Body, Joint, Scene, box, capsule, rough, sphere, turned, wedge
 from torch_batchsim.physics import ContactForce
+from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import assert_same_bits, random_actions, snapshot
 
 
@@ -194,7 +195,7 @@ def test_executors_agree_on_forces(executor: str) -> None:
 
 
 def test_what_no_archetype_asks_for_takes_no_memory() -> None:
-    plain, sensed = (TorchVectorEnv(each(), num_worlds=1).sim.program.environment for each in (Stage, Sensed))
+    plain, sensed = (Program(each()).environment for each in (Stage, Sensed))
     sizes = [each.libraries.physics.space_component.size for each in (plain, sensed)]
     assert sizes[1] - sizes[0] == 12 * sensed.libraries.physics.constants.bodies
 

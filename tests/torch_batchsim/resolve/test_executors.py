@@ -75,7 +75,7 @@ EMULATED = [
 @pytest.mark.parametrize(("name", "mode"), EMULATED, ids=lambda value: getattr(value, "name", value))
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     # Several tiles, the last one incomplete.
-    worlds = {"cartpole": 1500, "yard": 150, "zoo": 100, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)
+    worlds = {"cartpole": 1500, "yard": 150, "zoo": 70, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)
     steps = 13 if name == "hideseek" else 40  # a round and the beginning of the next: emulated bodies are slow
     one = run(name, worlds, steps, mode, num_threads=1)
     two = run(name, worlds, steps, mode, num_threads=2)

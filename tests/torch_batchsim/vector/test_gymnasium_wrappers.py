@@ -6,6 +6,8 @@ import importlib.util
 import re
 import sys
 import types
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +140,15 @@ def test_the_page_has_all_of_gymnasiums_wrappers() -> None:
     assert set(ROWS) == set(wrappers.__all__)
 
 
-@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda m: m.name)
-@pytest.mark.parametrize("output", ["torch", "numpy"])
-@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("Jax")])
+def rows() -> Iterator[Any]:
+    """Each wrapper with each output and mode; of videos, which take long, the fast run has one mode."""
+    for name, output, mode in product(ROWS, ["torch", "numpy"], AutoresetMode):
+        slow = name == "RecordVideo" and mode is not AutoresetMode.NEXT_STEP
+        if not name.startswith("Jax"):
+            yield pytest.param(name, output, mode, marks=[pytest.mark.full] if slow else [])
+
+
+@pytest.mark.parametrize(("name", "output", "mode"), [*rows()], ids=lambda value: getattr(value, "name", value))
 @pytest.mark.usefixtures("pretended")
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrapper_works_where_the_page_says_so(name: str, output: str, mode: AutoresetMode, tmp_path: Path) -> None:

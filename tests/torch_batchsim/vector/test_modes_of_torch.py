@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -141,27 +142,32 @@ def test_what_stands_around_rows(mode: str) -> None:
     duel.step(rows)
 
 
+SHORT: dict[str, Any] = {"total_steps": 2048, "num_steps": 16, "num_minibatches": 2, "update_epochs": 1}
+
+
+@cache
+def trained(config: Any, mode: str | None = None) -> tuple[torch.Tensor, ...]:
+    """The returns of an evaluation after two updates in the mode, and the parameters after one more outside of it."""
+    with MODES[mode]() if mode else torch.enable_grad():
+        trainer = Trainer(TorchVectorEnv(CartPole(), 32, num_threads=1), config)
+        for _ in range(2):
+            trainer.iterate()
+        score = evaluate(TorchVectorEnv(CartPole(), 8, num_threads=1), trainer.agents, seed=1)
+    trainer.iterate()
+    return score.returns, *(p.detach().clone() for p in trainer.groups[0].agent.parameters())
+
+
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param(PPOConfig(total_steps=2048, num_steps=16, num_minibatches=2, update_epochs=1), id="ppo"),
-        pytest.param(PPOConfig(total_steps=2048, num_steps=16, num_minibatches=2, memory="gru"), id="gru"),
+        pytest.param(PPOConfig(**SHORT), id="ppo"),
+        pytest.param(PPOConfig(**SHORT, memory="gru"), id="gru"),
         pytest.param(A2CConfig(total_steps=2048, num_steps=16), id="a2c", marks=pytest.mark.full),
     ],
 )
 @by_mode
 def test_a_training_in_a_mode(mode: str, config: Any) -> None:
-    def trained(inside: Callable[[], AbstractContextManager[Any]]) -> tuple[torch.Tensor, ...]:
-        with inside():
-            trainer = Trainer(TorchVectorEnv(CartPole(), 32, num_threads=1), config)
-            for _ in range(2):
-                trainer.iterate()
-            score = evaluate(TorchVectorEnv(CartPole(), 8, num_threads=1), trainer.agents, seed=1)
-        trainer.iterate()
-        parameters = [p.detach().clone() for p in trainer.groups[0].agent.parameters()]
-        return score.returns, *parameters
-
-    expected, found = trained(torch.enable_grad), trained(MODES[mode])
+    expected, found = trained(config), trained.__wrapped__(config, mode)
     assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(expected, found, strict=True))
 
 

@@ -139,16 +139,18 @@ def no_space(*_):
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(whole, tmp_path, monkeypatch, capsys):
-    calls, fsync = [], os.fsync
+def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path, monkeypatch, capsys):
+    calls, fsync, whole, stopped = [], os.fsync, tmp_path / "whole", tmp_path / "stopped"
+    steps = [*SMALL, "--total-steps", "4096", "--checkpoint-every", "7"]
+    assert train(*steps, "--run-dir", whole, "--track", "none") == 0
     monkeypatch.setattr(os, "fsync", lambda file: (calls.append(file), fsync(file) if len(calls) < 3 else no_space()))
-    assert train(*LONG, "--run-dir", tmp_path) == 1
-    path = tmp_path / "checkpoint.pt"
+    assert train(*steps, "--run-dir", stopped) == 1
+    path = stopped / "checkpoint.pt"
     reported = f"{path} cannot be written: No space left on device; --resume {path} continues from 1,792 steps"
     assert f"error: training stopped after 2,688 steps: {reported}\n" == capsys.readouterr().err
     monkeypatch.undo()
-    assert train("--resume", tmp_path, "--eval-episodes", 0) == 0
-    assert_same_training(whole, tmp_path)
+    assert train("--resume", stopped, "--eval-episodes", 0) == 0
+    assert_same_training(whole, stopped)
 
 
 @pytest.mark.full

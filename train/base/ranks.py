@@ -102,9 +102,7 @@ class Ranks:
 
     def same(self, own: Any) -> bool:
         """Whether all processes have equal values."""
-        if self.count == 1:
-            return True
-        return all(each == own for each in self._of_all(own))
+        return all(each == own for each in self.of_all(own))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -120,13 +118,16 @@ class Ranks:
             failure = error
         if self.count == 1 or not self.any(failure is not None):
             return
-        reasons = self._of_all(None if failure is None else str(failure) or type(failure).__name__)
+        reasons = self.of_all(None if failure is None else str(failure) or type(failure).__name__)
         if failure is not None:
             raise failure
         rank = next(rank for rank, text in enumerate(reasons) if text is not None)
         raise RankFailed(f"process {rank} of {self.count}: {reasons[rank]}")
 
-    def _of_all(self, own: Any) -> list[Any]:
+    def of_all(self, own: Any) -> list[Any]:
+        """The values of all processes, in their order."""
+        if self.count == 1:
+            return [own]
         found = [None] * self.count
         with self._reachable():
             distributed.all_gather_object(found, own, group=self.host)

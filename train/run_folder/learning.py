@@ -165,6 +165,8 @@ class _Learning:
         self.trainer, self.run, self.keeper, self.report, self.plan = trainer, run, keeper, report, plan
         self.folder = None if keeper is None else keeper.folder
         self.seconds_before, self.start = run["train_seconds"], time.perf_counter()
+        self.is_best = False
+        """Whether the policy is the best so far, and has not been saved as that."""
 
     def to_the_end(self, stopped: Callable[[], bool]) -> End | BaseException:
         trainer, end = self.trainer, End.STOPPED
@@ -178,7 +180,7 @@ class _Learning:
             failure = error
             self.report.forget()
         except FAILURES as fault:
-            failure = _cause(trainer, fault)
+            failure, self.is_best = _cause(trainer, fault), False
             self.print_notes()
             with suppress(*FAILURES):
                 trainer.begin_new_episodes()
@@ -201,16 +203,16 @@ class _Learning:
             metrics = trainer.iterate()
             if trainer.iteration.bit_count() == 1:
                 self.print_notes()
-            is_best = self.evaluate(metrics)
+            self.evaluate(metrics)
             to_save = trainer.iteration % plan.checkpoint_every == 0 and trainer.iteration < trainer.num_iterations
             with ranks.together(), disk.errors(self.folder):
                 _keep_past(trainer, self.run, self.folder)
                 reading = self.report.log(trainer.global_step, metrics)
-            if ranks.any(reading) or to_save or is_best:
+            if ranks.any(reading) or to_save or self.is_best:
                 with ranks.together():
                     trainer.check_finite()
-            if to_save or is_best:
-                self.save(to_save, is_best)
+            if to_save or self.is_best:
+                self.save(newest=to_save)
             stop_at = plan.evaluating and plan.evaluating.stop_at
             if plan.evaluating and ranks.any(is_reached(stop_at, self.run["evaluations"], trainer.global_step)):
                 return End.FINISHED
@@ -220,14 +222,14 @@ class _Learning:
             self.start += time.perf_counter() - began
         return End.FINISHED
 
-    def evaluate(self, metrics: dict[str, torch.Tensor]) -> bool:
-        """Evaluates where it is time to; true if the policy is the best so far and is to be kept for that.
+    def evaluate(self, metrics: dict[str, torch.Tensor]) -> None:
+        """Evaluates where it is time to.
 
         Its time does not count as the training's. The first of several processes evaluates, and the others wait.
         """
         trainer, evaluating = self.trainer, self.plan.evaluating
         if evaluating is None:
-            return False
+            return
         mean, best = math.nan, False
         if trainer.iteration % evaluating.every == 0:
             began = time.perf_counter()
@@ -237,13 +239,15 @@ class _Learning:
             if not math.isnan(mean):
                 best = all(mean > other for _, other in self.run["evaluations"])
                 self.run["evaluations"].append((trainer.global_step, mean))
-            best = trainer.ranks.any(best)
+            self.is_best = trainer.ranks.any(best) and evaluating.keep_best
             self.start += time.perf_counter() - began
         metrics[EVALUATIONS] = torch.tensor(mean)
-        return best and evaluating.keep_best
 
-    def save(self, newest: bool = True, best: bool = False) -> None:
-        """A checkpoint, which the first of all processes writes: as the newest, as the best, or both."""
+    def save(self, newest: bool = True) -> None:
+        """A checkpoint, which the first of all processes writes: as the newest, as the best, or both.
+
+        The best goes first, because the newest knows its evaluation and does not repeat it.
+        """
         trainer = self.trainer
         with trainer.ranks.together(), disk.errors(self.folder):
             state = trainer.state_dict()  # first: all processes give theirs, whatever becomes of files
@@ -251,10 +255,11 @@ class _Learning:
             self.run["train_seconds"] = self.seconds_before + time.perf_counter() - self.start
             if self.keeper is not None:
                 contents = self.run | {"steps": trainer.global_step, "trainer": state}
+                if self.is_best:
+                    self.keeper.save_best(contents)
                 if newest:
                     self.keeper.save(contents)
-                if best:
-                    self.keeper.save_best(contents)
+            self.is_best = False
 
     def print_notes(self) -> None:
         """Prints the lines that systems logged in the last iteration."""

@@ -68,31 +68,34 @@ class Report:
         self.last_read = time.perf_counter()
         return True
 
-    def read(self) -> None:
-        """Writes out pending metrics, with one transfer from the device."""
+    def read(self, write: bool = True) -> None:
+        """Extends the curve by pending metrics, with one transfer from the device, and writes them out."""
         if not self.pending:
             return
         device = self.pending[-1][2]["charts/episodic_return"].device
         table = torch.stack(
             [torch.stack([value.to(device) for value in metrics.values()]) for _, _, metrics in self.pending]
         ).tolist()
+        rows: list[tuple[int, dict[str, float]]] = []
         for (step, at, metrics), values in zip(self.pending, table, strict=True):
             scalars = dict(zip(metrics, values, strict=True))
             scalars["charts/SPS"] = (step - self.start_step) / (at - self.start_time)
-            for tracker in self.trackers:
-                tracker.scalars(step, scalars)
             value = scalars.get("charts/score", scalars["charts/episodic_return"])
             if math.isfinite(value):
                 self.curve.append((step, value))
-        self.pending.clear()
+            rows.append((step, scalars))
+        self.pending.clear()  # whatever becomes of trackers, the curve of the checkpoint has no gap
+        for step, scalars in rows if write else ():
+            for tracker in self.trackers:
+                tracker.scalars(step, scalars)
         shown = [f"{self.measure} {self.curve[-1][1]:.1f}"] if self.curve else []
         shown += [f"{100 * scalars[f'time/{part}']:.0f} % {part}" for part in PARTS if f"time/{part}" in scalars]
         self.bar.set_postfix_str(", ".join(shown), refresh=False)
         self.bar.update(step - self.bar.n)
 
     def forget(self) -> None:
-        """Drops pending metrics, which could not be written."""
-        self.pending.clear()
+        """Leaves pending metrics to the curve only, because they cannot be written."""
+        self.read(write=False)
 
     def close(self) -> None:
         self.read()

@@ -8,6 +8,7 @@ So `count` processes learn as one with all the worlds does, except for the order
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -180,7 +181,11 @@ def join(device: torch.device, seconds: float) -> Ranks:
     """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too. Waits at most `seconds`, as all that they
     later do together does."""
     timeout = timedelta(seconds=seconds)
-    distributed.init_process_group("gloo" if device.type == "cpu" else "nccl", timeout=timeout)
+    store, rank, count = next(distributed.rendezvous("env://", timeout=timeout))
+    # torchrun keeps its store when it restarts processes: under the same names they would find addresses of dead ones.
+    store = distributed.PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    backend = "gloo" if device.type == "cpu" else "nccl"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timeout)
     host = None if device.type == "cpu" else distributed.new_group(backend="gloo", timeout=timeout)
     return Ranks(distributed.get_rank(), distributed.get_world_size(), host)
 

@@ -52,7 +52,7 @@ def train(
     check_writable(options.summary, options.video)
     with _lost():
         ranks, options = processes.meet(options)
-        processes.require_same(ranks, env_id, options, resumed and resumed["steps"])
+        processes.require_same(ranks, env_id, options, resumed["steps"] if resumed else None)
         with ranks.together():
             options = with_whole_worlds(env_id, options, env_options)
             env = make_part(env_id, options, env_options, ranks)
@@ -71,7 +71,8 @@ def train(
         raise UsageError(
             f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
         )
-    run = {"env": env_id, "env_options": env_options, "curve": [], "evaluations": [], "train_seconds": 0.0}
+    run: dict[str, Any] = {"env": env_id, "env_options": env_options, "train_seconds": 0.0}
+    run |= {"curve": [], "evaluations": []}
     keeper, tracked = None, []
     with ExitStack() as held:
         with _lost(), ranks.together():

@@ -213,8 +213,8 @@ class _Learning:
                     trainer.check_finite()
             if to_save or self.is_best:
                 self.save(newest=to_save)
-            stop_at = plan.evaluating and plan.evaluating.stop_at
-            if plan.evaluating and ranks.any(is_reached(stop_at, self.run["evaluations"], trainer.global_step)):
+            stop_at = None if plan.evaluating is None else plan.evaluating.stop_at
+            if stop_at is not None and ranks.any(is_reached(stop_at, self.run["evaluations"], trainer.global_step)):
                 return End.FINISHED
             began = time.perf_counter()
             if ranks.any(any(hook(trainer, self.report) for hook in plan.hooks)):

@@ -56,7 +56,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     """What happens after so many steps, once each."""
-    log, planned = report.Report.log, {}
+    planned: dict[int, Any] = {}
+    log = report.Report.log
 
     def logged(self: report.Report, step: int, metrics: Any) -> bool:
         planned.pop(step, lambda: None)()
@@ -227,8 +228,8 @@ def test_a_training_leaves_when_its_time_is_over(
 ) -> None:
     now = iter(range(10**6))  # seconds, as the trainer sees them: a look at the clock takes one
     monkeypatch.setattr(learning.time, "monotonic", lambda: next(now))
-    starts = []
-    while steps_of(tmp_path) < 5120 if starts else True:
+    starts: list[int] = []
+    while not starts or starts[-1] < 5120:
         summary = tmp_path / "summary.json"
         assert again(tmp_path, "--max-hours", 15 / 3600, "--summary", summary) == 0
         assert summary.exists() == (steps_of(tmp_path) == 5120)
@@ -325,7 +326,7 @@ def test_a_second_training_is_refused_until_the_first_is_dead(
 ) -> None:
     at[1024] = lambda: os.kill(os.getpid(), signal.SIGTERM)
     assert again(tmp_path) == 130
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path / lock.NAME], **pipes) as process:
         assert process.stdout.readline() == b"held\n"
         monkeypatch.setattr(lock, "SECONDS_TO_WAIT", 0.0)

@@ -65,7 +65,7 @@ def saves(folder: Path, steps: int, dies: int) -> Callable[[], None]:
 @pytest.mark.parametrize("earlier", [1, 3])
 def test_a_kill_before_any_call_of_a_save_leaves_a_whole_checkpoint(earlier: int, tmp_path: Path) -> None:
     for steps in range(1, earlier + 1):
-        saves(tmp_path, steps, 1000)()
+        assert status_of(saves(tmp_path, steps, 1000)) == 0
     before, calls = earlier, 0
     while status_of(saves(tmp_path, before + 1, calls)) == -signal.SIGKILL:
         steps = found(tmp_path)["steps"]

@@ -28,7 +28,7 @@ _LONGEST = (
     "test_executors", "test_races", "test_hideseek_model", "test_check", "test_gpu_check_stages", "test_sanitizers",
     "test_hideseek_levels", "test_collide", "test_physics_scenes", "test_overcooked", "test_bench_physics",
     "test_interrupts", "test_messages", "test_physics", "test_jit", "test_checked_environments", "test_compiled",
-    "test_solver", "test_hanabi", "test_tuning", "test_physics_fast", "test_central_critic", "test_rays",
+    "test_solver", "test_hanabi", "test_tuning", "test_chaos", "test_physics_fast", "test_central_critic", "test_rays",
     "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
     "test_debug_builds", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env", "test_jax",
     "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math", "test_contract",

@@ -104,14 +104,14 @@ def _trained(environment: str, training: list[str], seed: int, folder: Path) -> 
     from .commands.options import find_environment
     from .run_folder import checkpoint
 
-    path, env_id = folder / "checkpoint.pt", find_environment(environment)
-    contents = checkpoint.load(path, env_id) if path.exists() else None
-    if contents is not None and _is_finished(contents):
-        return contents
-    how = ["--resume", path] if contents else ["--seed", seed, "--run-dir", folder, *training]
+    env_id = find_environment(environment)
+    found = checkpoint.last_good(folder, env_id)
+    if found and _is_finished(found[1]):
+        return found[1]
+    how = ["--resume", found[0]] if found else ["--seed", seed, "--run-dir", folder, *training]
     if cli.main([environment, "--eval-episodes", "0", *map(str, how)]):
         raise UsageError(f"the training with seed {seed} has not ended well")
-    return checkpoint.load(path, env_id)
+    return checkpoint.load(folder / checkpoint.NAME, env_id)
 
 
 def _is_finished(contents: dict[str, Any]) -> bool:

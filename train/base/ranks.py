@@ -8,6 +8,7 @@ So `count` processes learn as one with all the worlds does, except for the order
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,9 +103,7 @@ class Ranks:
 
     def same(self, own: Any) -> bool:
         """Whether all processes have equal values."""
-        if self.count == 1:
-            return True
-        return all(each == own for each in self._of_all(own))
+        return all(each == own for each in self.of_all(own))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -120,13 +119,16 @@ class Ranks:
             failure = error
         if self.count == 1 or not self.any(failure is not None):
             return
-        reasons = self._of_all(None if failure is None else str(failure) or type(failure).__name__)
+        reasons = self.of_all(None if failure is None else str(failure) or type(failure).__name__)
         if failure is not None:
             raise failure
         rank = next(rank for rank, text in enumerate(reasons) if text is not None)
         raise RankFailed(f"process {rank} of {self.count}: {reasons[rank]}")
 
-    def _of_all(self, own: Any) -> list[Any]:
+    def of_all(self, own: Any) -> list[Any]:
+        """The values of all processes, in their order."""
+        if self.count == 1:
+            return [own]
         found = [None] * self.count
         with self._reachable():
             distributed.all_gather_object(found, own, group=self.host)
@@ -179,7 +181,11 @@ def join(device: torch.device, seconds: float) -> Ranks:
     """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too. Waits at most `seconds`, as all that they
     later do together does."""
     timeout = timedelta(seconds=seconds)
-    distributed.init_process_group("gloo" if device.type == "cpu" else "nccl", timeout=timeout)
+    store, rank, count = next(distributed.rendezvous("env://", timeout=timeout))
+    # torchrun keeps its store when it restarts processes: under the same names they would find addresses of dead ones.
+    store = distributed.PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    backend = "gloo" if device.type == "cpu" else "nccl"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timeout)
     host = None if device.type == "cpu" else distributed.new_group(backend="gloo", timeout=timeout)
     return Ranks(distributed.get_rank(), distributed.get_world_size(), host)
 

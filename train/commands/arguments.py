@@ -38,10 +38,10 @@ def settled(
     given, env_given = settings_file.read(file, names) if file else ({}, {})
     algorithm = value_behind("--algorithm", rest) or given.get("algorithm")
     pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]
-    said = list(parse_env_options(tuple(pairs)))
+    said = parse_env_options(tuple(pairs))
     _refuse_unknown_of_env(env_id, [*said, *env_given])
-    if said and again:
-        raise UsageError(f"options of the environment cannot be given: they are in {again}")
+    if again and said.items() - env_given.items():
+        raise UsageError(f"options of the environment cannot be changed: they are in {again}")
     of_file = [("--env-option", f"{name}={value}") for name, value in env_given.items() if name not in said]
     rest = [*itertools.chain.from_iterable(of_file), *rest]
     pairs = [value for name, value in itertools.pairwise(rest) if name == "--env-option"]

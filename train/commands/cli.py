@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
 from ..run_folder import checkpoint, disk, video
+from ..run_folder.lock import locked
 from ..run_folder.tracking import trackers
 from . import evaluating, processes, seeds, training
 from .arguments import PROGRAM, parse, path_behind, settled, value_behind
-from .options import Options, default_threads, parse_env_options, tuned
+from .options import AUTO, Options, default_threads, parse_env_options, tuned
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stopped by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
     """
     try:
+        processes.end_with_the_launcher()
         with processes.only_the_first_prints():
             return _run(list(sys.argv[1:] if arguments is None else arguments))
     except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
@@ -75,39 +78,80 @@ def _run(arguments: list[str]) -> int:
     _refuse_together(options)
     if options.video:
         video.check_needs(options.video)
-    path = checkpoint.find(options.resume or options.eval or options.load, env_id)
-    contents = checkpoint.load(path, env_id) if path else None
-    if path and options.env_option and not options.load:
-        _refuse_env_options(path, contents, options.env_option)
     trackers(options.track)  # to report mistakes at once
-    if contents and options.load:
-        options = dataclasses.replace(options, load=path)
-    elif contents:
-        config = config_of(contents["trainer"]["config"])
-        defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
-        if (given := value_behind("--algorithm", rest)) not in (None, config.algorithm):
-            raise UsageError(f"the checkpoint was made with algorithm {config.algorithm} and keeps it, got {given}")
-        options = parse(name, rest, dataclasses.replace(defaults, config=config))
-        # An evaluation may start from other states than the one that followed the training.
-        options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
-        _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
-    _refuse_idle(options, rest)
-    if options.resume:
-        checkpoint.require_same_version(path, contents)
-    processes.refuse(options)
-    if threads := options.threads or default_threads(options, processes.count()):
-        torch.set_num_threads(threads)
-    if options.seeds:
-        return seeds.train(env_id, options, contents, group)
-    if options.eval:
-        evaluating.evaluate_checkpoint(env_id, options, contents)
-        return 0
-    return 0 if training.train(env_id, options, contents) else 130
+    with ExitStack() as held:
+        again = options.resume == AUTO
+        options, contents = _with_checkpoint(name, env_id, options, rest, held)
+        _refuse_idle(options, rest)
+        if options.resume:
+            checkpoint.require_same_version(options.resume, contents)
+        processes.refuse(options)
+        if threads := options.threads or default_threads(options, processes.count()):
+            torch.set_num_threads(threads)
+        if options.seeds:
+            return seeds.train(env_id, options, contents, group)
+        if options.eval:
+            evaluating.evaluate_checkpoint(env_id, options, contents)
+            return 0
+        if again and options.resume and training.is_finished(contents, options):
+            if processes.is_first():
+                training.conclude_again(env_id, options, contents)
+            return 0
+        return training.train(env_id, options, contents).status
+
+
+def _with_checkpoint(
+    name: str, env_id: str, options: Options, arguments: list[str], held: ExitStack
+) -> tuple[Options, dict[str, Any] | None]:
+    """The options with the checkpoint that they name, if any, and its contents.
+
+    Locks the folder in which a training is to go on: what is read there is the last that another one has written.
+    """
+    if options.resume == AUTO and not options.seeds:
+        if options.run_dir.is_dir() and processes.is_first():
+            held.enter_context(locked(options.run_dir))
+        if found := checkpoint.last_good(options.run_dir, env_id):
+            return _gone_on(env_id, options, *found), found[1]
+    if options.resume == AUTO:
+        options = dataclasses.replace(options, resume=None)
+    path = checkpoint.find(options.resume or options.eval or options.load, env_id)
+    if path is None:
+        return options, None
+    if options.resume and not options.run_dir and path.exists() and processes.is_first():
+        held.enter_context(locked(path.parent))
+    contents = checkpoint.load(path, env_id)
+    if options.load:
+        return dataclasses.replace(options, load=path), contents
+    _refuse_env_options(path, contents["env_options"], parse_env_options(options.env_option))
+    config = config_of(contents["trainer"]["config"])
+    defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
+    _refuse_algorithm(config, value_behind("--algorithm", arguments))
+    options = parse(name, arguments, dataclasses.replace(defaults, config=config))
+    # An evaluation may start from other states than the one that followed the training.
+    options = dataclasses.replace(options, **{"eval" if options.eval else "resume": path})
+    _refuse_changes(config, options.config, except_for=("seed",) if options.eval else ("total_steps",))
+    return options, contents
+
+
+def _gone_on(env_id: str, options: Options, path: Path, contents: dict[str, Any]) -> Options:
+    """The options of a command that is repeated: those of its checkpoint, which it gives again."""
+    config, wants = config_of(contents["trainer"]["config"]), parse_env_options(options.env_option)
+    lacking = dict.fromkeys(contents["env_options"].keys() - wants.keys(), "its default")
+    _refuse_env_options(path, contents["env_options"], wants | lacking)
+    _refuse_algorithm(config, options.config.algorithm)
+    # Of the default of rows a training takes whole worlds.
+    default = options.config.num_envs == tuned(env_id, options.env_option).config.num_envs
+    _refuse_changes(config, options.config, except_for=("total_steps", *(["num_envs"] if default else [])))
+    config = dataclasses.replace(config, total_steps=options.config.total_steps)
+    return dataclasses.replace(options, config=config, resume=path, load=None)
 
 
 def _group(arguments: Sequence[str]) -> Path | None:
     """The folder of several seeds that `--resume` names, if it is one; its settings are those of the command."""
     group = path_behind("--resume", arguments)
+    if group == AUTO:
+        group = path_behind("--run-dir", arguments)
+        return group if group is not None and seeds.is_folder(group) else None
     if group is None or not seeds.is_folder(group):
         return None
     for name in ("--config", "--load", "--eval", "--run-dir"):
@@ -124,21 +168,29 @@ def _of_group(options: Options, before: Options, group: Path) -> Options:
 
 
 def _refuse_together(options: Options) -> None:
+    again = options.resume == AUTO
     given = [name for name in ("resume", "load", "eval") if getattr(options, name)]
+    if again and given == ["resume", "load"]:  # which a new run begins with
+        given.remove("resume")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
     for name in ("resume", "eval", "video"):
-        if options.seeds and getattr(options, name):
+        if options.seeds and getattr(options, name) and not (name == "resume" and again):
             why = {
                 "video": ": --eval of one of its folders shows it",
                 "resume": f": {options.resume} is a single run, not the folder of several seeds",
                 "eval": ", which names one run",
             }
             raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
-    if options.settings and (options.resume or options.eval):
+    if options.settings and (options.resume or options.eval) and not again:
         raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
     types, episodes, every = video.file_types(), options.eval_episodes, options.video_every
     refusals = (
+        (
+            again and not options.run_dir,
+            "--resume auto needs --run-dir: a folder that is named by the time would not be found again",
+        ),
+        (options.evaluate_every and not episodes, "--eval-episodes is 0, but --evaluate-every needs at least 1"),
         (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
         (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
         (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
@@ -156,7 +208,8 @@ def _refuse_together(options: Options) -> None:
 
 NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
 """Settings that change nothing unless another one is on."""
-OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune")
+OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune", "keep", "keep_best", "evaluate_every")
+OF_TRAINING += ("stop_at", "max_hours")
 """Options that change nothing in an evaluation."""
 
 
@@ -170,6 +223,8 @@ def _refuse_idle(options: Options, arguments: Sequence[str]) -> None:
         needed = NEEDS.get(name)
         if needed and getattr(options.config, needed) in ("none", 0, ()):
             raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
+        if name == "process_timeout" and not processes.are_launched():
+            raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
         if options.eval and name in OF_TRAINING:
             raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 
@@ -182,7 +237,13 @@ def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) ->
         raise UsageError(f"the checkpoint was made with {'; with '.join(changed)}")
 
 
-def _refuse_env_options(path: Path, contents: dict[str, Any], given: Sequence[str]) -> None:
-    has, wants = contents["env_options"], parse_env_options(tuple(given))
-    wrong = [f"{name} {has.get(name, 'as it is by default')}, and {wants[name]!r} was given" for name in wants]
-    raise UsageError(f"options of the environment are those of the checkpoint {path}: {'; '.join(wrong)}")
+def _refuse_algorithm(config: Config, wanted: str | None) -> None:
+    if wanted not in (None, config.algorithm):
+        raise UsageError(f"the checkpoint was made with algorithm {config.algorithm} and keeps it, got {wanted}")
+
+
+def _refuse_env_options(path: Path, has: dict[str, Any], wants: dict[str, Any]) -> None:
+    changed = [name for name in wants if name not in has or has[name] != wants[name]]
+    wrong = [f"{name} {has.get(name, 'as it is by default')}, and {wants[name]!r} was given" for name in changed]
+    if wrong:
+        raise UsageError(f"options of the environment are those of the checkpoint {path}: {'; '.join(wrong)}")

@@ -133,6 +133,7 @@ def summary_of(
         f"random_{judged}_mean": random and random["mean"],
         "random_episodes": random["episodes"] if random else 0,
         **({"random_error": random["error"]} if random and random["error"] else {}),
+        "evaluations": run["evaluations"],
         f"eval_{judged}_mean": None,  # unless the evaluation says more
         **evaluation,
         "versions": provenance.versions(),
@@ -142,4 +143,4 @@ def summary_of(
 def write_summary(path: Path | None, summary: dict[str, Any]) -> None:
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(summary, indent=2) + "\n")
+        disk.write_text(path, json.dumps(summary, indent=2) + "\n")

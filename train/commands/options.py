@@ -45,15 +45,27 @@ class Options(command_line.RunFlags):
     """Seconds that one of several processes (torchrun) waits for the others before it ends with an error.
     It detects the end of another one at once."""
     run_dir: Path | None = None
-    """Folder of this run. By default runs/<environment>-seed<seed>-<time>."""
+    """Folder of this run, of which no other training may run at the same time.
+    By default runs/<environment>-seed<seed>-<time>."""
     seeds: int | None = None
     """Number of trainings, with seeds from --seed on, each in a folder within the run's.
     The run's folder gets one learning curve with a band and one summary. --resume of that folder continues."""
     checkpoint_every: int = 100
     """Iterations between two checkpoints. The end always writes one."""
+    keep: int = 2
+    """Number of checkpoints that are kept: the newest, and those before it in case it gets damaged."""
+    evaluate_every: int | None = None
+    """Iterations between two evaluations during the training, of --eval-episodes episodes, others than at the end."""
+    keep_best: bool = False
+    """Keep the checkpoint with the best of these evaluations too, as best.pt."""
+    stop_at: float | None = None
+    """End the training when one of these evaluations reaches this mean return (or score)."""
+    max_hours: float | None = None
+    """Save and leave after so many hours, with status 0 and without the evaluation at the end; --resume continues."""
     resume: Path | None = None
     """Continue from this checkpoint, with its settings and in its folder; latest is the newest in runs/.
-    With more --total-steps a finished run continues too."""
+    auto continues from the last whole checkpoint in --run-dir, or begins where there is none, for a command that a
+    cluster or torchrun repeats. With more --total-steps a finished run continues too."""
     load: Path | None = None
     """Begin a new run with the networks of this checkpoint, or of the latest."""
     eval: Path | None = None
@@ -72,15 +84,22 @@ class Options(command_line.RunFlags):
     """Open a window with the learning curve at the end."""
 
     def __post_init__(self) -> None:
-        ones = ("threads", "seeds", "video_every", "checkpoint_every")
+        ones = ("threads", "seeds", "video_every", "checkpoint_every", "keep", "evaluate_every")
         for name, least in (*((name, 1) for name in ones), ("eval_episodes", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}, but must be at least {least}")
-        if not 0 < self.process_timeout < float("inf"):
-            raise ValueError(f"process_timeout is {self.process_timeout}, but must be greater than 0")
+        for name in ("process_timeout", "max_hours"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {value}, but must be greater than 0")
+        for name in ("keep_best", "stop_at"):
+            if getattr(self, name) not in (None, False) and not self.evaluate_every:
+                raise ValueError(f"--{name.replace('_', '-')} needs --evaluate-every, whose evaluations it goes by")
 
 
+AUTO = Path("auto")
+"""The value of `--resume` of a command that is repeated."""
 MOST_ROWS_OF_ONE_THREAD = 1024
 
 

@@ -3,12 +3,13 @@ prints. Their common work is in `ranks`."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -21,16 +22,41 @@ from .options import Options
 
 def count() -> int:
     """How many processes torchrun, or another launcher with its environment variables, has started."""
-    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+    return int(os.environ.get("WORLD_SIZE", "1")) if are_launched() else 1
+
+
+def are_launched() -> bool:
+    """Whether a launcher has started this process, be it a single one."""
+    return "RANK" in os.environ
+
+
+def is_first() -> bool:
+    """Whether this process writes files and prints, before processes meet."""
+    return _number("RANK") == 0
 
 
 def _number(name: str) -> int:
     return int(os.environ.get(name, "0")) if count() > 1 else 0
 
 
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_the_launcher() -> None:
+    """Lets the kernel send SIGTERM to this process when torchrun ends, however that ends: nobody else would end it.
+
+    Only to those of torchrun: a training in the background of a shell outlives that.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == 1:  # torchrun has ended before that
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 @contextmanager
 def only_the_first_prints() -> Iterator[None]:
-    if _number("RANK") == 0:
+    if is_first():
         yield
         return
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
@@ -81,6 +107,20 @@ def meet(options: Options) -> tuple[Ranks, Options]:
         options = replace(options, device=f"cuda:{_number('LOCAL_RANK')}")
         torch.cuda.set_device(options.device)
     return join(torch.device(options.device), options.process_timeout), options
+
+
+def require_same(ranks: Ranks, env_id: str, options: Options, steps: int | None) -> None:
+    """Raises UsageError where a process was given another command than the first, or goes on from other `steps`."""
+    own = {f"--{each.name.replace('_', '-')}": getattr(options, each.name) for each in fields(options)}
+    own |= {f"--{name.replace('_', '-')}": value for name, value in vars(own.pop("--config")).items()}
+    own |= {"--device": None, "the environment": env_id, "the checkpoint's number of steps": steps}
+    first, *others = ranks.of_all(own)
+    for rank, other in enumerate(others, 1):
+        for name in (name for name in first if first[name] != other.get(name)):
+            raise UsageError(
+                f"all {ranks.count} processes must have the same command and files, but {name} is {first[name]} in "
+                f"process 0 and {other.get(name)} in process {rank}"
+            )
 
 
 def part_of_worlds(ranks: Ranks, rows: int, agents: int) -> dict[str, Any]:

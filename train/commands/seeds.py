@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 import traceback
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ..algorithms import config_of
 from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, curves, disk
-from ..run_folder.disk import check_writable, made, short_name
+from ..run_folder.disk import check_writable, made, new_folder, short_name, write_text
+from ..run_folder.learning import End
+from ..run_folder.lock import locked
 from ..run_folder.report import show_picture, text_curve
-from . import evaluating, settings_file, training
+from . import settings_file, training
 from .options import Options, parse_env_options
 
 SETTINGS, SUMMARY, PICTURE = "config.toml", "summary.json", "learning_curve.png"
@@ -45,15 +47,27 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
         raise UsageError(f"--seeds {options.seeds} from --seed {first} on: {error}") from error
     check_writable(options.summary)
     folder = again or _new_folder(env_id, options, numbers)
+    with locked(folder):
+        return _train_all(env_id, options, loaded, numbers, folder, is_new=again is None)
+
+
+def _train_all(
+    env_id: str, options: Options, loaded: dict[str, Any] | None, numbers: range, folder: Path, is_new: bool
+) -> int:
+    began, first = time.monotonic(), options.config.seed
     settings_file.write(folder / SETTINGS, env_id, options, parse_env_options(options.env_option))
     done: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
     for seed in numbers:
         print(f"\nSeed {seed}, {seed - first + 1} of {options.seeds}")
+        own = replace(options, tune=options.tune and seed == first)
+        if options.max_hours:
+            left = options.max_hours - (time.monotonic() - began) / 3600
+            own = replace(own, max_hours=max(left, 1e-9))
         try:
-            finished = _one(env_id, replace(options, tune=options.tune and seed == first), loaded, seed, folder)
+            end = _one(env_id, own, loaded, seed, folder)
         except UsageError:  # the same for all of them
-            if not again and not any(each.is_dir() for each in folder.iterdir()):
+            if is_new and not any(each.is_dir() for each in folder.iterdir()):
                 shutil.rmtree(folder)
             raise
         except Exception as error:
@@ -64,9 +78,9 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
             print(f"seed {seed} failed: {error}", file=sys.stderr)
             failed.append({"seed": seed, "error": str(error)})
         else:
-            if not finished:
+            if end is not End.FINISHED:
                 print(f"The seeds from {seed} on are left. Go on with --resume {folder}")
-                return 130
+                return end.status
             done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text("utf-8")))
         _write_summary(options.summary or folder / SUMMARY, done, failed)
     _report(folder, options.summary or folder / SUMMARY, done)
@@ -79,8 +93,7 @@ def train(env_id: str, options: Options, loaded: dict[str, Any] | None, again: P
 
 
 def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
-    name = f"{short_name(env_id)}-seeds{numbers[0]}-{numbers[-1]}-{datetime.now():%Y%m%d-%H%M%S}"
-    folder = options.run_dir or Path("runs") / name
+    folder = options.run_dir or new_folder(f"{short_name(env_id)}-seeds{numbers[0]}-{numbers[-1]}")
     if is_folder(folder):
         raise UsageError(f"folder {folder} has other runs; --resume {folder} continues them, or name another folder")
     if (folder / checkpoint.NAME).exists() or any(folder.glob(f"seed*/{checkpoint.NAME}")):
@@ -88,26 +101,24 @@ def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
     return made(folder)
 
 
-def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int, folder: Path) -> bool:
-    """Trains with one seed, from where it was left, and evaluates; False if a signal ended it."""
+def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int, folder: Path) -> End:
+    """Trains with one seed, from where it was left, and evaluates."""
     folder = folder / f"seed{seed}"
-    path, summary = folder / checkpoint.NAME, folder / SUMMARY
+    summary = folder / SUMMARY
     config = replace(options.config, seed=seed)
     own = replace(options, seeds=None, config=config, run_dir=folder, summary=summary, show=False)
-    if not path.exists():
-        return training.train(env_id, own, loaded)
-    contents = checkpoint.load(path, env_id)
+    found = checkpoint.last_good(folder, env_id)
+    if found is None:
+        return training.train(env_id, replace(own, resume=None), loaded)
+    path, contents = found
     checkpoint.require_same_version(path, contents)
-    trained = contents["trainer"]
-    config = replace(config_of(trained["config"]), total_steps=options.config.total_steps)
+    config = replace(config_of(contents["trainer"]["config"]), total_steps=options.config.total_steps)
     own = replace(own, config=config, resume=path, load=None)
-    if trained["iteration"] < config.total_steps // (config.num_steps * config.num_envs):
+    if not training.is_finished(contents, own):
         summary.unlink(missing_ok=True)  # of fewer steps
         return training.train(env_id, own, contents)
-    print(f"finished before, in {folder}")
-    if not summary.exists():
-        evaluating.evaluate_checkpoint(env_id, replace(own, eval=path), contents)
-    return True
+    training.conclude_again(env_id, own, contents)
+    return End.FINISHED
 
 
 def _write_summary(path: Path, done: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
@@ -118,7 +129,7 @@ def _write_summary(path: Path, done: list[dict[str, Any]], failed: list[dict[str
         same = {name: done[0][name] for name in ("env", "env_options", "measure")}
         outcome = {**same, judged: _spread(done, judged), "train_seconds": _spread(done, "train_seconds"), **outcome}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(outcome, indent=2) + "\n")
+    write_text(path, json.dumps(outcome, indent=2) + "\n")
 
 
 def _spread(done: list[dict[str, Any]], name: str) -> dict[str, float] | None:

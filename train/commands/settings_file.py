@@ -13,10 +13,11 @@ from torch_batchsim.command_line import suggestion
 from ..algorithms import LEARNERS, names_of
 from ..base import toml
 from ..base.errors import UsageError
+from ..run_folder import disk
 from .options import Options
 
 NOT_SETTINGS = tuple("config settings env_option resume eval process_timeout run_dir summary video".split())
-NOT_SETTINGS += ("video_every", "show")
+NOT_SETTINGS += ("video_every", "show", "max_hours")
 """Options of the command line that are no settings of the learning, and never in a file."""
 
 
@@ -108,4 +109,4 @@ def write(path: Path, env_id: str, options: Options, env_options: Mapping[str, A
     lines += toml.lines({**asdict(options.config), **others})
     if env_options:
         lines += ["", "[env]", *toml.lines(env_options)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    disk.write_text(path, "\n".join(lines) + "\n")

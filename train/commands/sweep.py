@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,9 @@ from ..algorithms.trainer import Trainer
 from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..run_folder import checkpoint, disk
-from ..run_folder.disk import made, short_name
+from ..run_folder.disk import made, new_folder, short_name
+from ..run_folder.learning import End
+from ..run_folder.lock import locked
 from ..run_folder.report import Report
 from ..run_folder.tracking import trackers
 from . import processes, settings_file, training
@@ -81,7 +82,7 @@ _EPILOG = (
 
 
 def _refuse(options: Options) -> None:
-    for name in ("eval", "video", "seeds", "show", "tune", "summary"):
+    for name in ("eval", "video", "seeds", "show", "tune", "summary", "max_hours"):
         if getattr(options, name):
             raise UsageError(f"--{name} is not for a sweep: give it to a training with --config best.toml")
     if not options.eval_episodes:
@@ -120,11 +121,19 @@ def _study(folder: Path, options: Options, given: argparse.Namespace) -> optuna.
 @disk.errors()
 def _run(env_id: str, options: Options, ranges: Mapping[str, Range], given: argparse.Namespace) -> int:
     folder = given.resume or given.run_dir
-    folder = folder or Path("runs") / f"{short_name(env_id)}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = folder or new_folder(f"{short_name(env_id)}-sweep")
     if not given.resume:
         if (folder / STUDY).exists():
             raise UsageError(f"folder {folder} has another sweep; --resume {folder} continues it")
         made(folder)
+    with locked(folder):
+        return _search(env_id, options, ranges, given, folder)
+
+
+def _search(
+    env_id: str, options: Options, ranges: Mapping[str, Range], given: argparse.Namespace, folder: Path
+) -> int:
+    if not given.resume:
         settings_file.write(folder / SETTINGS, env_id, options, parse_env_options(options.env_option))
     options = replace(options, load=checkpoint.find(options.load, env_id))
     loaded = checkpoint.load(options.load, env_id) if options.load else None
@@ -223,7 +232,7 @@ def _trial(
         settings = replace(options, config=config, run_dir=own, summary=own / "summary.json")
         made(own)
         with open(own / "output.txt", "w") as file, redirect_stdout(file):
-            finished = training.train(env_id, settings, loaded, [give_up])
+            finished = training.train(env_id, settings, loaded, [give_up]) is End.FINISHED
     except Exception as error:
         if isinstance(error, disk.NotWritten) or isinstance(error.__cause__, (KeyboardInterrupt, disk.NotWritten)):
             raise

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import datetime
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from ..rollouts import baseline
 from ..rollouts.environment import measure
 from ..rollouts.evaluation import SEED_OFFSET
 from ..run_folder import checkpoint, disk, provenance
-from ..run_folder.disk import check_writable, made, short_name
-from ..run_folder.learning import Filming, Hook, forget_later, learn
+from ..run_folder.disk import check_writable, made, new_folder, short_name
+from ..run_folder.learning import End, Evaluating, Filming, Hook, Plan, forget_later, is_reached, learn
+from ..run_folder.lock import locked
 from ..run_folder.report import draw_curve, show_picture, text_curve
 from ..run_folder.tracking import Tracker, trackers
 from . import processes, settings_file
 from .environments import DRAWN, check_pictures, make_env, make_part, tune, user_errors, with_whole_worlds
-from .evaluating import evaluated, raise_if_failed, random_baseline, summary_of, write_summary
+from .evaluating import evaluate_checkpoint, evaluated, raise_if_failed, random_baseline, summary_of, write_summary
 from .options import Options, parse_env_options
 
 
@@ -36,19 +38,21 @@ def train(
     options: Options,
     contents: dict[str, Any] | None,
     hooks: Sequence[Hook] = (),
-) -> bool:
-    """Trains from the start, or from the contents of a checkpoint. False if a signal or a hook ended it early.
+) -> End:
+    """Trains from the start, or from the contents of a checkpoint.
 
     With `--load` only the networks are those of the checkpoint. Of several processes the first has the random policy,
     the files and the evaluation.
 
     Whatever happens in the evaluation, the outcome of the training has been written before it.
     """
+    deadline = time.monotonic() + (math.inf if options.max_hours is None else 3600 * options.max_hours)
     resumed = None if options.load else contents
     env_options = resumed["env_options"] if resumed else parse_env_options(options.env_option)
     check_writable(options.summary, options.video)
     with _lost():
         ranks, options = processes.meet(options)
+        processes.require_same(ranks, env_id, options, resumed["steps"] if resumed else None)
         with ranks.together():
             options = with_whole_worlds(env_id, options, env_options)
             env = make_part(env_id, options, env_options, ranks)
@@ -63,31 +67,69 @@ def train(
             trainer.load_state_dict(resumed["trainer"])
         elif contents:
             _take_networks(trainer, options.load, contents)
-    if trainer.iteration >= trainer.num_iterations:
+    if resumed and is_finished(resumed, options):
         raise UsageError(
             f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
         )
-    run = {"env": env_id, "env_options": env_options, "curve": [], "train_seconds": 0.0}
-    folder, tracked, films = None, [], []
-    with _lost(), ranks.together():
-        if ranks.first:
-            folder = _run_folder(env_id, options)
-            tracked = _begin(env_id, options, folder, trainer, run, resumed)
-    if options.video_every and ranks.first:
+    run: dict[str, Any] = {"env": env_id, "env_options": env_options, "train_seconds": 0.0}
+    run |= {"curve": [], "evaluations": []}
+    keeper, tracked = None, []
+    with ExitStack() as held:
+        with _lost(), ranks.together():
+            if ranks.first:
+                folder = _run_folder(env_id, options)
+                held.enter_context(locked(folder))
+                _refuse_another_run(folder, options)
+                tracked = _begin(env_id, options, folder, trainer, run, resumed)
+                newest = (folder / checkpoint.NAME).resolve()
+                steps = trainer.global_step if options.resume and options.resume.resolve() == newest else None
+                keeper = checkpoint.Keeper(folder, options.keep, steps)
+        plan = _plan(env_id, options, env_options, trainer, deadline, hooks)
+        end = learn(trainer, run, keeper, plan, tracked)
+        env.close()
+        if isinstance(end, RankLost):
+            processes.let_an_error_be_printed()
+        else:
+            processes.leave(ranks)
+        if keeper is not None:
+            _conclude(env_id, options, trainer, run, keeper.folder, tracked, end)
+        elif isinstance(end, RankLost):
+            raise RunError(f"training failed after {trainer.global_step:,} steps: {end}") from end
+    return end if isinstance(end, End) else End.FINISHED  # the first reports the fault
+
+
+def is_finished(contents: dict[str, Any], options: Options) -> bool:
+    """Whether a checkpoint is the end of a training with these options."""
+    config, trained = options.config, contents["trainer"]["iteration"]
+    at_the_end = trained >= config.total_steps // (config.num_steps * config.num_envs)
+    return at_the_end or is_reached(options.stop_at, contents["evaluations"], contents["steps"])
+
+
+def conclude_again(env_id: str, options: Options, contents: dict[str, Any]) -> None:
+    """Of a training that had ended before: evaluates if it was stopped before its summary was written."""
+    print(f"finished before, in {options.resume.parent}")
+    if options.summary and not options.summary.exists():
+        evaluate_checkpoint(env_id, replace(options, eval=options.resume), contents)
+
+
+def _plan(
+    env_id: str,
+    options: Options,
+    env_options: dict[str, Any],
+    trainer: Trainer,
+    deadline: float,
+    hooks: Sequence[Hook],
+) -> Plan:
+    seed, deterministic, films = trainer.config.seed + SEED_OFFSET, not options.eval_stochastic, []
+    if options.video_every and trainer.ranks.first:
         film = partial(make_env, env_id, options, env_options, num_worlds=1, **DRAWN)
-        seed = trainer.config.seed + SEED_OFFSET
-        films = [Filming(film, options.video, options.video_every, seed, not options.eval_stochastic)]
-    fault = learn(trainer, run, folder, options.checkpoint_every, tracked, [*hooks, *films])
-    env.close()
-    if isinstance(fault, RankLost):
-        processes.let_an_error_be_printed()
-    else:
-        processes.leave(ranks)
-    if not ranks.first:
-        if isinstance(fault, RankLost):
-            raise RunError(f"training failed after {trainer.global_step:,} steps: {fault}") from fault
-        return True  # the first reports the end
-    return _conclude(env_id, options, trainer, run, folder, tracked, fault)
+        films = [Filming(film, options.video, options.video_every, seed, deterministic)]
+    evaluating = None
+    if options.evaluate_every:
+        worlds = partial(make_env, env_id, options, env_options, num_worlds=options.eval_episodes)
+        how = options.evaluate_every, seed + SEED_OFFSET, deterministic
+        evaluating = Evaluating(worlds, *how, options.keep_best, options.stop_at)
+    return Plan(options.checkpoint_every, evaluating, deadline, [*hooks, *films])
 
 
 def _conclude(
@@ -97,12 +139,12 @@ def _conclude(
     run: dict[str, Any],
     folder: Path,
     tracked: Sequence[Tracker],
-    fault: BaseException | None,
-) -> bool:
-    """Draws the curve, evaluates a finished training, and reports; false if a signal or hook ended it early."""
+    end: End | BaseException,
+) -> None:
+    """Draws the curve, evaluates a finished training, and reports."""
+    fault = None if isinstance(end, End) else end
     if isinstance(fault, disk.NotWritten):
         raise RunError(f"training stopped after {trainer.global_step:,} steps: {fault}") from fault
-    finished = trainer.iteration == trainer.num_iterations
     judged = measure(trainer.env)
     picture, title = folder / "learning_curve.png", f"{env_id}, seed {trainer.config.seed}"
     shown = {"measure": judged, "random": run["random"]["mean"], "steps": trainer.global_step}
@@ -114,7 +156,7 @@ def _conclude(
     saved = (folder / "checkpoint.pt").exists()
     print(f"checkpoint      {folder / 'checkpoint.pt' if saved else 'none: no iteration was completed'}")
     evaluation = {}
-    if finished and not fault:
+    if end is End.FINISHED:
         evaluation = evaluated(env_id, options, run["env_options"], trainer.agents, trainer.config.seed)
         draw(evaluation=evaluation.get(f"eval_{judged}_mean"))
         write_summary(options.summary, summary_of(run, trainer.config, trainer.global_step, evaluation, judged))
@@ -123,8 +165,9 @@ def _conclude(
         tracker.close({name: value for name, value in outcome.items() if value is not None})
     if options.show and (problem := show_picture(picture)):
         print(problem)
-    if not finished and saved:
-        print(f"Stopped early. Go on with --resume {folder / 'checkpoint.pt'}")
+    if end is not End.FINISHED and trainer.iteration < trainer.num_iterations and saved:
+        why = "Stopped early" if end is not End.OUT_OF_TIME else f"Stopped after {options.max_hours:g} hours"
+        print(f"{why}. Go on with --resume {folder / 'checkpoint.pt'}")
     if fault:
         reason = fault.faults[0] if isinstance(fault, WorldFault) else fault
         if isinstance(fault, RankLost) and saved:
@@ -132,7 +175,6 @@ def _conclude(
             reason = f"{reason}; the last checkpoint is of {steps:,} steps"
         raise RunError(f"training failed after {trainer.global_step:,} steps: {reason}") from fault
     raise_if_failed(evaluation)
-    return finished
 
 
 def _begin(
@@ -145,7 +187,7 @@ def _begin(
 ) -> list[Tracker]:
     """Measures the random policy unless a checkpoint has it, and reports and writes the settings of the run."""
     if resumed:
-        run |= {name: resumed[name] for name in ("curve", "train_seconds", "random")}
+        run |= {name: resumed[name] for name in ("curve", "evaluations", "train_seconds", "random")}
     else:
         run["random"] = random_baseline(env_id, options, run["env_options"])
     judged = measure(trainer.env)
@@ -195,21 +237,24 @@ def _describe(
     file = folder / "run.json"
     before = json.loads(file.read_text("utf-8"))["runs"] if options.resume and file.exists() else []
     facts = provenance.facts(trainer.device) | {"from_step": trainer.global_step, "processes": trainer.ranks.count}
-    file.write_text(json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
+    disk.write_text(file, json.dumps({"env": env_id, "runs": [*before, facts]}, indent=2) + "\n")
     options_of_env = {f"env.{name}": value for name, value in env_options.items()}
     return {"env": env_id, **asdict(trainer.config), **options_of_env}
 
 
 def _run_folder(env_id: str, options: Options) -> Path:
     if options.run_dir:
-        folder = options.run_dir
-        if (folder / "checkpoint.pt").exists() and not options.resume:
-            raise UsageError(f"folder {folder} has the checkpoint of another run; resume it or name another folder")
-    elif options.resume:
-        folder = options.resume.parent
-    else:
-        folder = Path("runs") / f"{short_name(env_id)}-seed{options.config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
-    return made(folder)
+        return made(options.run_dir)
+    if options.resume:
+        return options.resume.parent
+    return new_folder(f"{short_name(env_id)}-seed{options.config.seed}")
+
+
+def _refuse_another_run(folder: Path, options: Options) -> None:
+    """Only who resumes a checkpoint of this folder may go on in it."""
+    own = options.resume is not None and options.resume.resolve().parent == folder.resolve()
+    if (folder / checkpoint.NAME).exists() and not own:
+        raise UsageError(f"folder {folder} has the checkpoint of another run; resume it or name another folder")
 
 
 @contextmanager

@@ -1,11 +1,19 @@
-"""Checkpoint files, from which a run continues or is evaluated."""
+"""Checkpoint files, from which a run continues or is evaluated.
+
+Torch writes checksums and does not read them. So a checkpoint ends with its own: the CRC-32 of each block, and behind
+them how many bytes they cover. Torch loads the file as any other, and does not look at what is behind its end.
+"""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import shutil
+import struct
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -15,21 +23,75 @@ from torch_batchsim import CheckpointError
 from ..algorithms import LEARNERS, names_of
 
 NAME = "checkpoint.pt"
-FORMAT = 2
+BEST = "best.pt"
+"""The checkpoint with the best evaluation during the training."""
+FORMAT = 3
 """Raised whenever the contents of a checkpoint change their meaning."""
 HELP_OF_ENV = "the environment that was trained in, if it is one of your own: module:my_project/Maze-v0 or file.py"
 """Of the option `--env` of commands that take checkpoints only."""
 
 
-def save(path: Path, contents: dict[str, Any]) -> None:
-    """Writes a checkpoint so that `path` always holds a whole one, the old or the new. Raises OSError."""
+BLOCK = 1 << 16
+"""Bytes with a checksum of their own, which says where a file is damaged."""
+_SUMS, _END = struct.Struct("<I"), struct.Struct("<QI8s")
+_MARK = b"tbs-sums"
+
+
+class Damaged(CheckpointError):
+    """A checkpoint whose bytes are not those that were written."""
+
+
+class _Summed(io.RawIOBase):
+    """Writes to a file and sums up its blocks."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.size, self.sums = file, 0, [0]
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data).cast("B")
+        while left:
+            part = left[: BLOCK - self.size % BLOCK]
+            self.sums[-1] = zlib.crc32(part, self.sums[-1])
+            self.size += len(part)
+            if self.size % BLOCK == 0:
+                self.sums.append(0)
+            left = left[len(part) :]
+        return self.file.write(data)
+
+    def end(self) -> bytes:
+        """What stands behind all that was written."""
+        sums = b"".join(map(_SUMS.pack, self.sums))
+        return sums + _END.pack(self.size, zlib.crc32(sums), _MARK)
+
+
+def _require_whole(path: Path, data: bytes) -> None:
+    """Raises Damaged where bytes have changed since they were written."""
+    size, of_sums, _ = _END.unpack(data[-_END.size :])
+    sums = data[size : -_END.size]
+    if len(sums) != _SUMS.size * (size // BLOCK + 1) or zlib.crc32(sums) != of_sums:
+        raise Damaged(f"checkpoint {path} is damaged in its checksums, the last of its {len(data):,} bytes")
+    for block, (wanted,) in enumerate(_SUMS.iter_unpack(sums)):
+        first, end = block * BLOCK, min((block + 1) * BLOCK, size)
+        if zlib.crc32(memoryview(data)[first:end]) != wanted:
+            raise Damaged(f"checkpoint {path} is damaged in bytes {first:,} to {end - 1:,} of {len(data):,}")
+
+
+def save(path: Path, contents: dict[str, Any], before: Path | None = None) -> None:
+    """Writes a checkpoint so that `path` always holds a whole one, the old or the new. Raises OSError.
+
+    The old one stays as the file `before`, if that is given.
+    """
     contents = {"format": FORMAT, "torch_batchsim": torch_batchsim.__version__, **contents}
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.tmp")  # one name: what a killed process has left is written over
     try:
         with open(temporary, "wb") as file:
-            torch.save(contents, file)
+            summed = _Summed(file)
+            torch.save(contents, summed)
+            file.write(summed.end())
             file.flush()
             os.fsync(file.fileno())
+        if before is not None and path.exists():
+            _keep(path, before)
         os.replace(temporary, path)
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch puts its own before the system's
@@ -38,6 +100,64 @@ def save(path: Path, contents: dict[str, Any]) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _keep(path: Path, before: Path) -> None:
+    """A second name for a file, which does not lose the first; a copy where the file system has one name for each."""
+    before.unlink(missing_ok=True)
+    try:
+        os.link(path, before)
+    except OSError:
+        shutil.copyfile(path, before)
+
+
+class Keeper:
+    """Writes the checkpoints of a run into its folder: the newest, the ones before it, and the best.
+
+    Those before are `checkpoint-000000012800.pt`, after so many steps.
+
+    Args:
+        keep: how many there are at most, the newest among them, without the best.
+        steps: those of the newest, if it is there and whole: a damaged one is not worth keeping.
+    """
+
+    def __init__(self, folder: Path, keep: int, steps: int | None) -> None:
+        self.folder, self.keep, self.steps = folder, keep, steps
+
+    def save(self, contents: dict[str, Any]) -> None:
+        steps = contents["steps"]
+        known = self.keep > 1 and self.steps not in (None, steps)
+        save(self.folder / NAME, contents, self.folder / f"checkpoint-{self.steps:012}.pt" if known else None)
+        self.steps = steps
+        earlier = [path for path in kept(self.folder) if path.stem.rpartition("-")[2] < f"{steps:012}"]
+        for path in set(kept(self.folder)) - set(earlier[: self.keep - 1]):
+            path.unlink(missing_ok=True)
+
+    def save_best(self, contents: dict[str, Any]) -> None:
+        save(self.folder / BEST, contents)
+
+
+def kept(folder: Path) -> list[Path]:
+    """The checkpoints before the newest, latest first."""
+    return sorted(folder.glob("checkpoint-" + "[0-9]" * 12 + ".pt"), reverse=True)
+
+
+def last_good(folder: Path, env_id: str | None) -> tuple[Path, dict[str, Any]] | None:
+    """The newest whole checkpoint of a run and its contents; None where there is none, not even a damaged one.
+
+    Prints what is wrong with newer ones. Raises Damaged where all are damaged, and CheckpointError where one cannot be
+    used for another reason.
+    """
+    damaged = None
+    for path in filter(Path.exists, [folder / NAME, *kept(folder), folder / BEST]):
+        try:
+            return path, load(path, env_id)
+        except Damaged as error:
+            print(error)
+            damaged = error
+    if damaged is not None:
+        raise Damaged(f"no checkpoint in {folder} is whole; {damaged}")
+    return None
 
 
 def find(path: Path | None, env_id: str | None) -> Path | None:
@@ -67,12 +187,11 @@ def find(path: Path | None, env_id: str | None) -> Path | None:
 def load(path: Path, env_id: str | None) -> dict[str, Any]:
     """Reads a checkpoint, to the CPU, and runs no code in it. Refuses another environment's than `env_id`, if given."""
     try:
-        with open(path, "rb") as file:
-            contents = torch.load(io.BytesIO(file.read()), map_location="cpu", weights_only=True)
+        data = path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror}") from error
-    except Exception as error:  # whatever unpickling of a damaged or foreign file comes to
-        raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train, or is damaged") from error
+        kind = Damaged if error.errno == errno.EIO else CheckpointError  # of the disk
+        raise kind(f"checkpoint {path} cannot be read: {error.strerror}") from error
+    contents = _contents(path, data)
     if not isinstance(contents, dict) or "format" not in contents:
         raise CheckpointError(f"{path} is not a checkpoint of torch_batchsim.train")
     if contents["format"] != FORMAT:
@@ -91,6 +210,19 @@ def load(path: Path, env_id: str | None) -> dict[str, Any]:
         )
     if env_id is not None and contents["env"] != env_id:
         raise CheckpointError(f"checkpoint {path} is of {contents['env']}, not of {env_id}")
+    return contents
+
+
+def _contents(path: Path, data: bytes) -> Any:
+    has_sums = data[-len(_MARK) :] == _MARK and len(data) >= _END.size
+    if has_sums:
+        _require_whole(path, data)
+    try:
+        contents = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever unpickling of a damaged or foreign file comes to
+        raise Damaged(f"{path} is not a checkpoint of torch_batchsim.train, or is damaged") from error
+    if not has_sums and isinstance(contents, dict) and contents.get("format") == FORMAT:
+        raise Damaged(f"checkpoint {path} is damaged at its end: its checksums are missing")
     return contents
 
 

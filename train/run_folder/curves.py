@@ -19,7 +19,8 @@ from .report import draw_random, save_curves, steps_axes
 
 MEASURES = ("charts/score", "charts/episodic_return")
 NOT_LEARNING = ["seed", "seeds", "threads", "tune", "track", *RUN_FLAGS]
-NOT_LEARNING += ("checkpoint_every", "eval_episodes", "eval_stochastic")
+NOT_LEARNING += ("checkpoint_every", "keep", "keep_best", "evaluate_every", "stop_at", "eval_episodes")
+NOT_LEARNING += ("eval_stochastic",)
 """Settings in a config.toml by which runs of the same learning may differ."""
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from ..base.errors import UsageError
@@ -43,6 +44,23 @@ def short_name(env_id: str) -> str:
     return env_id.rpartition("/")[2].rpartition("-v")[0].lower()
 
 
+def new_folder(name: str) -> Path:
+    """A folder that no other command has, in runs/; its name ends with the time, and a number where that is taken."""
+    folder = first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    made(first.parent)
+    number = 1
+    while True:
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+            folder = first.with_name(f"{first.name}-{number}")
+        except OSError as error:
+            raise UsageError(f"folder {folder} cannot be made: {error.strerror}") from error
+        else:
+            return folder
+
+
 def made(folder: Path) -> Path:
     """The folder, which is made if it is missing. Raises UsageError."""
     try:
@@ -62,3 +80,15 @@ def check_writable(*paths: Path | None) -> None:
             raise UsageError(f"{path} cannot be written: {nearest} is not a folder")
         if not os.access(nearest, os.W_OK):
             raise UsageError(f"{path} cannot be written: folder {nearest} is read-only")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file so that it is never a part of one, whenever the process ends."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        temporary.write_bytes(text.encode())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)

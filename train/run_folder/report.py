@@ -28,6 +28,8 @@ CURVE_STARTS = "when every world has ended an episode"
 """Before that only the short episodes have ended, and a mean would be theirs."""
 
 SECONDS_BETWEEN_READS = 0.25
+SECONDS_BETWEEN_LINES = 10.0
+"""Of progress, where the output is no terminal, such as a file."""
 
 
 class Report:
@@ -42,7 +44,7 @@ class Report:
         measure: str = "return",
         shown: bool = True,
     ) -> None:
-        self.trackers, self.curve, self.measure = trackers, curve, measure
+        self.trackers, self.curve, self.measure, self.shown = trackers, curve, measure, shown
         self.bar = tqdm(
             total=total_steps,
             initial=start_step,
@@ -52,7 +54,7 @@ class Report:
             disable=None if shown else True,  # None: off where the output is no terminal
         )
         self.start_step, self.start_time = start_step, time.perf_counter()
-        self.last_read = self.start_time
+        self.last_read = self.last_line = self.start_time
         self.pending: list[tuple[int, float, dict[str, Tensor]]] = []
 
     def log(self, step: int, metrics: dict[str, Tensor]) -> bool:
@@ -68,31 +70,39 @@ class Report:
         self.last_read = time.perf_counter()
         return True
 
-    def read(self) -> None:
-        """Writes out pending metrics, with one transfer from the device."""
+    def read(self, write: bool = True) -> None:
+        """Extends the curve by pending metrics, with one transfer from the device, and writes them out."""
         if not self.pending:
             return
         device = self.pending[-1][2]["charts/episodic_return"].device
         table = torch.stack(
             [torch.stack([value.to(device) for value in metrics.values()]) for _, _, metrics in self.pending]
         ).tolist()
+        rows: list[tuple[int, dict[str, float]]] = []
         for (step, at, metrics), values in zip(self.pending, table, strict=True):
             scalars = dict(zip(metrics, values, strict=True))
             scalars["charts/SPS"] = (step - self.start_step) / (at - self.start_time)
-            for tracker in self.trackers:
-                tracker.scalars(step, scalars)
             value = scalars.get("charts/score", scalars["charts/episodic_return"])
             if math.isfinite(value):
                 self.curve.append((step, value))
-        self.pending.clear()
+            rows.append((step, scalars))
+        self.pending.clear()  # whatever becomes of trackers, the curve of the checkpoint has no gap
+        for step, scalars in rows if write else ():
+            for tracker in self.trackers:
+                tracker.scalars(step, scalars)
         shown = [f"{self.measure} {self.curve[-1][1]:.1f}"] if self.curve else []
         shown += [f"{100 * scalars[f'time/{part}']:.0f} % {part}" for part in PARTS if f"time/{part}" in scalars]
         self.bar.set_postfix_str(", ".join(shown), refresh=False)
         self.bar.update(step - self.bar.n)
+        now = time.perf_counter()
+        if self.shown and self.bar.disable and now - self.last_line > SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            speed = f"{scalars['charts/SPS']:,.0f} steps/s"
+            print(f"{step:,} of {self.bar.total:,} steps", speed, *shown, sep=", ", flush=True)
 
     def forget(self) -> None:
-        """Drops pending metrics, which could not be written."""
-        self.pending.clear()
+        """Leaves pending metrics to the curve only, because they cannot be written."""
+        self.read(write=False)
 
     def close(self) -> None:
         self.read()

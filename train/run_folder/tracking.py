@@ -7,11 +7,13 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..base.errors import UsageError
+from . import disk
 
 KNOWN = ("tensorboard", "wandb", "none")
 
@@ -77,8 +79,9 @@ class Table:
         self.columns = rows[0]
         whole = [row for row in rows[1:] if len(row) == len(self.columns)]  # a full disk leaves a part of one
         kept = [row for row in whole if int(row[0]) <= step]
-        with open(self.path, "w", newline="") as file:
-            csv.writer(file).writerows([self.columns, *kept])
+        text = StringIO(newline="")
+        csv.writer(text).writerows([self.columns, *kept])
+        disk.write_text(self.path, text.getvalue())
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         with open(self.path, "a", newline="") as file:

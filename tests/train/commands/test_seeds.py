@@ -9,6 +9,7 @@ from torch_batchsim.train import compare
 from torch_batchsim.train.base.errors import RunError
 from torch_batchsim.train.commands import cli, seeds, training
 from torch_batchsim.train.run_folder import checkpoint, curves
+from torch_batchsim.train.run_folder.learning import End
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2 --track none".split()
@@ -35,7 +36,7 @@ def fails(monkeypatch):
             return train(env_id, options, contents)
         if isinstance(how, Exception):
             raise how
-        return False
+        return End.STOPPED
 
     monkeypatch.setattr(seeds.training, "train", failing)
     return wrong
@@ -48,7 +49,7 @@ def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeyp
     assert run(*SMALL, "--seed", 3, "--seeds", 2, "--total-steps", 2048, "--summary", "reported.json") == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("cartpole-seeds3-4-")
-    assert {each.name for each in folder.iterdir()} == {"seed3", "seed4", "config.toml", "learning_curve.png"}
+    assert {each.name for each in folder.iterdir()} == {".lock", "seed3", "seed4", "config.toml", "learning_curve.png"}
     reported = json.loads((tmp_path / "reported.json").read_text())
     reached = [each["eval_return_mean"] for each in reported["seeds"]]
     assert [each["seed"] for each in reported["seeds"]] == [3, 4] and reported["failed"] == []
@@ -101,7 +102,7 @@ def test_seeds_that_were_stopped_go_on_and_become_more(tmp_path, fails, capsys):
     for arguments, message in (
         (["--resume", folder, "--seeds", 2], f"{folder} has 3 seeds, but --seeds 2 was given: more go on"),
         (["--resume", folder, "--gamma", 0.5], "was made with gamma 0.98 and keeps it, but 0.5 was given"),
-        (["--resume", folder, "--length", 1], "options of the environment cannot be given: they are in "),
+        (["--resume", folder, "--length", 1], "options of the environment cannot be changed: they are in "),
         (["--resume", folder, "--load", folder / "seed1"], "--load and --resume "),
         (["--seeds", 2, "--run-dir", folder], f"has other runs; --resume {folder} continues them"),
         (["--resume", folder / "seed1", "--seeds", 2], "seed1 is a single run, not the folder of several"),

@@ -10,6 +10,7 @@ from torch_batchsim.train.base.errors import RunError, UsageError
 from torch_batchsim.train.commands import cli, ranges, settings_file, sweep, training
 from torch_batchsim.train.commands.options import tuned
 from torch_batchsim.train.commands.ranges import Range, ranges_for
+from torch_batchsim.train.run_folder.learning import End
 
 import torch_batchsim
 
@@ -93,7 +94,7 @@ def test_a_trial_that_was_stopped_is_repeated(tmp_path, monkeypatch, capsys):
 
     def stopped_at_the_second(*arguments):
         calls.append(arguments)
-        return train(*arguments) if len(calls) != 2 else False
+        return train(*arguments) if len(calls) != 2 else End.STOPPED
 
     monkeypatch.setattr(sweep.training, "train", stopped_at_the_second)
     assert run(*SMALL, "--range", "gamma=0.9:0.99", "--trials", 3, "--run-dir", tmp_path) == 130

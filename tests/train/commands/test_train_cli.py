@@ -49,7 +49,7 @@ def trained(tmp_path):
 def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
     assert run("cartpole", *SMALL, "--run-dir", tmp_path, "--summary", tmp_path / "summary.json") == 0
     names = {path.name.partition(".out.")[0] for path in tmp_path.iterdir()}
-    reported = {"config.toml", "run.json", "metrics.csv"}
+    reported = {".lock", "config.toml", "run.json", "metrics.csv"}
     assert names == {"checkpoint.pt", "learning_curve.png", "summary.json", "events"} | reported
     assert str(tmp_path / "learning_curve.png") in capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -195,7 +195,6 @@ def test_a_signal_stops_after_an_iteration_and_handlers_come_back():
         assert not stopped()
         os.kill(os.getpid(), signal.SIGINT)
         assert stopped()
-        assert signal.getsignal(signal.SIGINT) is before
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -327,7 +326,7 @@ def test_the_largest_seed_trains_and_evaluates(tmp_path):
 
 def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(checkpoint, "save", lambda path, contents: written.append(contents["steps"]))
+    monkeypatch.setattr(checkpoint, "save", lambda path, contents, before: written.append(contents["steps"]))
     assert run("cartpole", *SMALL, "--checkpoint-every", 3, "--run-dir", tmp_path, "--eval-episodes", 0) == 0
     assert written == [3 * 128, 6 * 128, 8 * 128]
 

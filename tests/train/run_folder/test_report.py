@@ -2,6 +2,7 @@ import math
 
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch_batchsim.train.run_folder import report as report_module
 from torch_batchsim.train.run_folder.report import Report, draw_curve, show_picture, text_curve
 from torch_batchsim.train.run_folder.tracking import Table, TensorBoard
 
@@ -23,6 +24,17 @@ def test_metrics_reach_tensorboard_and_the_curve(tmp_path):
     assert [(e.step, e.value) for e in events.Scalars("charts/episodic_return")] == curve
     assert [e.step for e in events.Scalars("losses/entropy")] == [10, 20, 30]
     assert all(e.value > 0 for e in events.Scalars("charts/SPS"))
+
+
+def test_progress_is_lines_where_the_output_is_no_terminal(monkeypatch, capsys):
+    now = iter(range(0, 1000, 4))  # a look at the clock takes 4 s
+    monkeypatch.setattr(report_module.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr(report_module, "SECONDS_BETWEEN_LINES", 15.0)
+    for shown in (True, False):
+        report = Report([], total_steps=3000, start_step=0, curve=[], shown=shown)
+        for step in (1000, 2000, 3000):
+            report.log(step, {"charts/episodic_return": torch.tensor(step / 2)})
+    assert capsys.readouterr().out == "2,000 of 3,000 steps, 125 steps/s, return 1000.0\n"
 
 
 def test_the_picture_is_a_png(tmp_path):

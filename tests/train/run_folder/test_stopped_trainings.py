@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from torch_batchsim.train.commands import cli
 from torch_batchsim.train.run_folder import checkpoint, curves
+from torch_batchsim.train.run_folder.learning import SECONDS_OF_ONE_CTRL_C
 from training import assert_same
 
 ENV = "torch_batchsim/CartPole-v0"
@@ -61,7 +62,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
 def test_a_signal_saves_and_the_rest_is_as_if_it_had_not_come(number, whole, tmp_path):
     process = script("", *LONG, "--run-dir", tmp_path)
     wait_for(process, (tmp_path / "checkpoint.pt").exists)
@@ -95,7 +96,7 @@ def test_a_second_ctrl_c_leaves_at_once_with_the_checkpoint_before(whole, tmp_pa
     process = script(WAITS_IN_ITS_SECOND_SAVE.format(waits=str(waits)), *LONG, "--run-dir", tmp_path / "run")
     wait_for(process, waits.exists)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    time.sleep(SECONDS_OF_ONE_CTRL_C + 0.1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, error = process.communicate()
@@ -167,8 +168,7 @@ def test_numbers_that_cannot_be_written_do_not_lose_the_training(whole, tmp_path
     assert f"a file in {tmp_path} cannot be written: No space left on device" in capsys.readouterr().err
     assert saved(tmp_path)["steps"] > 128 * 19
     assert train("--resume", tmp_path, "--eval-episodes", 0) == 0
-    ours, theirs = saved(tmp_path)["trainer"], saved(whole)["trainer"]
-    assert_same(ours, theirs)
+    assert_same_training(whole, tmp_path)
 
 
 @pytest.mark.parametrize(

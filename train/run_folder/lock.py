@@ -1,0 +1,58 @@
+"""The lock of a run's folder: one training at a time writes into it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..base.errors import UsageError
+
+NAME = ".lock"
+SECONDS_TO_WAIT = 10.0
+"""So long may a training that is ending, whose launcher is gone, take to save and leave."""
+_held: set[Path] = set()
+"""Folders that this process has locked."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes from training in a folder that exists. The kernel ends the lock with the process, however
+    that ends. Within itself it changes nothing.
+
+    Raises UsageError where another process has the lock.
+    """
+    own = folder.resolve()
+    if own in _held:
+        yield
+        return
+    with open(own / NAME, "a+") as file:
+        _take(file.fileno(), folder)
+        _held.add(own)
+        try:
+            yield
+        finally:
+            _held.remove(own)
+
+
+def _take(file: int, folder: Path) -> None:
+    end = time.monotonic() + SECONDS_TO_WAIT
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < end:
+                time.sleep(0.1)
+                continue
+            owner = os.pread(file, 200, 0).decode(errors="replace")
+            raise UsageError(f"another training runs in folder {folder}: {owner}") from None
+        except OSError as error:  # of a file system without locks
+            print(f"Folder {folder} cannot be locked ({error.strerror}): start no other training in it.")
+            return
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        return

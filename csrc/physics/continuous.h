@@ -216,7 +216,7 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
         if constexpr (has_parts) {
             for (u32 k = 0; k < step.bodies; ++k) {
                 if (k == i || step.owner[k] != i) continue;
-                follow(k, place_moved(step, k).position - step.at[k].position - own);
+                follow(k, way_of(step, k) - own);
             }
         }
         const BodyBlock &block = step.solver->body_blocks[mover / block_items];

@@ -38,7 +38,8 @@ TBS_FUNCTION Part part(Entity body, vec3 position, quat rotation = {1.0f, 0.0f, 
     return {body, position, rotation};
 }
 TBS_FUNCTION Pose pose_of(const Part &part, const Pose &body) {
-    return {body.position + rotate(part.position, body.rotation), normalize(body.rotation * part.rotation)};
+    const Transform at = placed_in({part.position, part.rotation}, {body.position, body.rotation});
+    return {at.position, at.rotation};
 }
 
 TBS_FUNCTION Material default_material(const World &world) {

@@ -37,38 +37,34 @@ TBS_FUNCTION Transform drifted(const Transform &at, const Drift &drift, f32 shar
     return {at.position + drift.way * share + further, normalize(turn * at.rotation)};
 }
 
-// Replaces a manifold at the begin of a step by the one at which the shapes meet within it, as seen from the begin:
-// points are where they are then, and separations what they are then along the new normal. Without points where they
-// pass each other. Leaves it as it is where they do not meet.
-//
-// `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase. Anchors, and what is at
-// `at_a` and `at_b`, are from the centres of mass.
+// How much nearer points of two shapes come along a normal in the whole time.
+struct Closing {
+    f32 way;
+    vec3 by_a, by_b;  // of anchors, as the bodies turn
+
+    TBS_METHOD f32 of(const Manifold::Point &point) const {
+        return way + dot(by_a, point.anchor_a) - dot(by_b, point.anchor_b);
+    }
+};
+TBS_FUNCTION Closing closing_along(vec3 normal, const Drift &a, const Drift &b) {
+    return {dot(a.way - b.way, normal), cross(normal, a.turn), cross(normal, b.turn)};
+}
+
+// What of a meeting is not for every pair: most end in `meet`.
 template <class Collide>
-TBS_CALLED void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b, const Transform &at_b,
-                       const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
+TBS_CALLED void advance(f32 depth, const Transform &at_a, const Drift &drift_a, const Transform &at_b,
+                        const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
+    if (max(length_squared(drift_a.turn), length_squared(drift_b.turn)) > most_turn * most_turn) return;
     f32 share = 0.0f;
     vec3 further{};
-    // How much nearer a point comes in the whole time.
-    const auto closing_of = [&](const Manifold::Point &point) {
-        const vec3 turning = cross(drift_a.turn, point.anchor_a) - cross(drift_b.turn, point.anchor_b);
-        return dot(drift_a.way - drift_b.way + turning, manifold.normal);
-    };
-    if (max(length_squared(drift_a.turn), length_squared(drift_b.turn)) > most_turn * most_turn) return;
-    f32 depth = meeting_share * inner_a;
-    bool comes = false;
-    for (u32 k = 0; k < manifold.count; ++k) {
-        const f32 closing = closing_of(manifold.points[k]);
-        comes = comes || (closing > least_approach * depth && manifold.points[k].separation < closing);
-    }
-    if (!comes) return;
-    depth = min(depth, meeting_share * inner_radius(b));
     const f32 turning = length(drift_a.turn) + length(drift_b.turn);
     const f32 longest = turning > 0.0f ? divide(turn_in_round, turning) : infinity;
     for (u32 round = 0; round < meeting_rounds && share < 1.0f; ++round) {
+        const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
         f32 first = infinity, approach = 0.0f;
         bool have_met = false;
         for (u32 k = 0; k < manifold.count; ++k) {
-            const f32 closing = closing_of(manifold.points[k]), apart = manifold.points[k].separation;
+            const f32 closing = nearer.of(manifold.points[k]), apart = manifold.points[k].separation;
             if (!(closing > least_approach * depth && apart < closing * (1.0f - share))) continue;
             have_met = have_met || apart < -0.5f * depth;
             const f32 until = divide(apart + depth, closing);
@@ -87,10 +83,30 @@ TBS_CALLED void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, c
     // The solver moves the place where the bodies push each other half of the way with each, and not with one that does
     // not give way: it must come to be right when they meet.
     const vec3 left = drift_b.gives_way ? vec3{} : (drift_b.way - drift_a.way) * share - further;
+    const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
     for (u32 k = 0; k < manifold.count; ++k) {
         Manifold::Point &point = manifold.points[k];
         // Where they part again they have been as near as they come.
-        point.separation += max(fma(closing_of(point), share, dot(further, manifold.normal)), 0.0f);
+        point.separation += max(fma(nearer.of(point), share, dot(further, manifold.normal)), 0.0f);
         point.anchor_b += left;
     }
+}
+
+// Replaces a manifold at the begin of a step by the one at which the shapes meet within it, as seen from the begin:
+// points are where they are then, and separations what they are then along the new normal. Without points where they
+// pass each other. Leaves it as it is where they do not meet.
+//
+// `inner_a` is the inner radius of a; `collide_at(at_a, at_b, manifold)` is the narrow phase. Anchors, and what is at
+// `at_a` and `at_b`, are from the centres of mass.
+template <class Collide>
+TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a, const Geometry &b,
+                       const Transform &at_b, const Drift &drift_b, Manifold &manifold, Collide &&collide_at) {
+    const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
+    const f32 least = least_approach * meeting_share * inner_a;
+    bool comes = false;
+    for (u32 k = 0; k < manifold.count; ++k)
+        comes |= nearer.of(manifold.points[k]) > max(least, manifold.points[k].separation);
+    if (!comes) return;
+    const f32 depth = meeting_share * min(inner_a, inner_radius(b));
+    advance(depth, at_a, drift_a, at_b, drift_b, manifold, collide_at);
 }

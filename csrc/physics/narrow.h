@@ -135,8 +135,16 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             const u32 a = step.pair[i].a, b = step.pair[i].b;
             const Geometry own = geometry_of(hulls, step.shape[a]), other = geometry_of(hulls, step.shape[b]);
             const f32 most = margin + step.reach[a] + step.reach[b];
+            // Of faces of two of one kind that of the first one counts. It is what does not give way: a box that has
+            // sunk in askew, because a new contact has no preload, would slide as down its own slope.
+            const bool other_first = step.pushed[b] == 0 && own.kind == other.kind;
+            const auto touch = [&](const Transform &at_a, const Transform &at_b, Manifold &found) {
+                collide(other_first ? other : own, other_first ? at_b : at_a, other_first ? own : other,
+                        other_first ? at_a : at_b, most, found);
+                if (other_first && found.count > 0) turn_round(found);
+            };
             Manifold &manifold = manifold_of(i);
-            collide(own, step.at[a], other, step.at[b], most, manifold);
+            touch(step.at[a], step.at[b], manifold);
             if (manifold.count == 0) return 0u;
             const Transform &at_own = step.at[owner_of(step, a)], &at_other = step.at[owner_of(step, b)];
             if constexpr (has_parts) see_from_centres(at_own, step.at[a], at_other, step.at[b], manifold);
@@ -152,7 +160,7 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
             meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
                  [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
                      const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);
-                     collide(own, at_a, other, at_b, most, met);
+                     touch(at_a, at_b, met);
                      if constexpr (has_parts) see_from_centres(of_a, at_a, of_b, at_b, met);
                  });
             return manifold_of(i).count > 0 ? 1u : 0u;

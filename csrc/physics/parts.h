@@ -17,8 +17,7 @@ TBS_FUNCTION u32 body_of(const Step &step, Entity entity) {
 // Where a body or part is while the body to which it belongs is at `at`.
 TBS_FUNCTION Transform place_of(const Step &step, u32 body, const Transform &at) {
     if (!is_part(step, body)) return at;
-    const Transform &local = step.local[has_parts ? body : 0];
-    return {at.position + rotate(local.position, at.rotation), normalize(at.rotation * local.rotation)};
+    return placed_in(step.local[has_parts ? body : 0], at);
 }
 
 // Calls visit(table, poses, parts) for the tables of parts; `table.first` is the number of their first row in the step.

@@ -16,6 +16,11 @@ struct Transform {
     quat rotation;
 };
 
+// Where what is at `local` in a body's frame is while the body is at `at`.
+TBS_FUNCTION Transform placed_in(const Transform &local, const Transform &at) {
+    return {at.position + rotate(local.position, at.rotation), normalize(at.rotation * local.rotation)};
+}
+
 // A convex polyhedron whose centroid is the origin, as torch_batchsim/physics/hulls.py makes it. Arrays are longer than
 // their contents, so that loops over whole vectors stay inside: vertices and faces behind the last one repeat the
 // first.

@@ -16,11 +16,14 @@ TBS_FUNCTION const T &memory_as(const Component &component) {
 }
 
 #ifndef TBS_ON_DEVICE
-// One for all worlds that a thread takes through a step, which so stays in its cache.
+// One for all worlds that a thread takes through a step, which so stays in its cache. The compiler must not know that
+// its place follows from the thread: it would ask for that place again and again, by a call each time.
 template <class T>
 inline T &thread_workspace() {
     alignas(64) static thread_local unsigned char memory[sizeof(T)];
-    return *reinterpret_cast<T *>(memory);
+    unsigned char *place = memory;
+    asm("" : "+r"(place));
+    return *reinterpret_cast<T *>(place);
 }
 #endif
 

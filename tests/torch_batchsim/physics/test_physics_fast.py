@@ -10,10 +10,11 @@ from physics_fast import CASES, PAIRS, THIN, Case, bead_on_a_wire, energies, gon
 
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 
-pytestmark = pytest.mark.full  # tests/csrc/test_crossing.py has fast tests of what is below
+full = pytest.mark.full  # tests/csrc/test_crossing.py has fast tests of what is below
 WORLDS, STEPS = 1000, 40
 
 
+@full
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nothing_gets_through(case: Case) -> None:
     run = SceneRun(case.scene, WORLDS)
@@ -34,6 +35,7 @@ def test_nothing_gets_through(case: Case) -> None:
         before = after
 
 
+@full
 @pytest.mark.parametrize("spin", [20.0, 150.0])
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_two_that_fly_past_each_other_gain_no_energy(pair: tuple[str, str], spin: float) -> None:
@@ -49,6 +51,7 @@ def test_two_that_fly_past_each_other_gain_no_energy(pair: tuple[str, str], spin
         np.testing.assert_allclose(after["linear"].sum(1), momentum, atol=1e-3)
 
 
+@full
 @pytest.mark.parametrize("pair", [("ball", "ball"), ("cube", "cube"), ("ball", "plate")], ids="-".join)
 def test_two_that_fly_at_each_other_meet(pair: tuple[str, str]) -> None:
     run = SceneRun(two(*pair), WORLDS)
@@ -65,6 +68,7 @@ def test_two_that_fly_at_each_other_meet(pair: tuple[str, str]) -> None:
         assert (((state["positions"][:, 0] - state["positions"][:, 1]) * line).sum(1) > 0.0).all()
 
 
+@full
 @pytest.mark.parametrize("dt", [1 / 30, 1 / 60])
 @pytest.mark.parametrize("pair", THIN, ids="-".join)
 def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str], dt: float) -> None:
@@ -85,11 +89,27 @@ def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str
         before = after
 
 
+def test_two_that_give_way_stop_at_each_other() -> None:
+    """Bullets at free plates that turn, of which contacts let some through."""
+    run = SceneRun(two("bullet", "plate"), 100)
+    run.write(towards_each_other(run.start(), 3, spin=20, off=0.0))
+    before = run.read()
+    momentum = before["linear"].sum(1)
+    for _ in range(6):
+        run.step()
+        after = run.read()
+        assert not gone_through(before, after).any()
+        np.testing.assert_allclose(after["linear"].sum(1), momentum, atol=1e-3)
+        before = after
+
+
+@full
 def test_bodies_of_one_joint_pass_through_each_other() -> None:
     run = simulate(bead_on_a_wire(), 4)
     np.testing.assert_allclose(run.positions[-1, 0], (3, 0, 0), atol=0.01)
 
 
+@full
 def test_a_wall_that_moves_takes_nothing_along_a_locked_axis() -> None:
     case = next(case for case in CASES if case.name == "a stick hit by a wall of 0.4 m at 50 m/s")
     stick, wall = case.scene.bodies

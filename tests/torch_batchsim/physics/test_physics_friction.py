@@ -138,3 +138,15 @@ def test_a_box_holds_up_to_the_edge_of_the_cone(angle: float, factor: float) -> 
         assert moved < 1e-3
     else:
         assert moved == pytest.approx(G * (sin(steep) - friction * cos(steep)) * 4.0**2 / 2, rel=0.02)
+
+
+@pytest.mark.parametrize("speed", [0.5, 5.0])
+@pytest.mark.parametrize("step", [1 / 30, 1 / 60])
+def test_a_box_without_friction_keeps_its_speed_over_level_tiles(speed: float, step: float) -> None:
+    tiles = [
+        Body(f"tile_{i}", box(0.25, 1, 0.25), (0.5 * i, 0, -0.25), kind="static", material=rough(0.0)) for i in range(8)
+    ]
+    slides = Body("slides", box(0.2, 0.2, 0.2), (0.1, 0, 0.2), linear=(speed, 0, 0), material=rough(0.0))
+    run = simulate(Scene("tiles", (*tiles, slides), dt=step), round(min(3.0, 3.0 / speed) / step))
+    assert np.abs(run.linear[:, -1, 0] / speed - 1).max() < 1e-3
+    assert np.ptp(run.positions[:, -1, 2]) < 1e-3

@@ -399,7 +399,7 @@ def _called(program: Program) -> dict[Node, str]:
 
 
 def _called_node(program: Program, node: Node, name: str) -> Iterator[str]:
-    """The function that runs a row of nodes that differ only in their numbers. It copies the context as ``run_range``."""
+    """The function that runs a row of nodes that differ only in their numbers. Copies the context as ``run_range``."""
     parameters = f"const Context &shared, u32 number, u32 random, {_row_parameters(node)}"
     yield f"[[gnu::noinline, gnu::noclone]] TBS_FLATTEN static void {name}({parameters}) {{"
     yield "    const Context context = shared;"

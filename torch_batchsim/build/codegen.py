@@ -377,10 +377,9 @@ def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
 
 
 def _called(program: Program) -> dict[Node, str]:
-    """Nodes on several lanes that executors on CPU would compile more than once, by the name of their function.
+    """Nodes on several lanes whose system stands in the graphs more than once, by the name of their one function.
 
-    A system that stands in the graphs more than once is one function for all its places, and one in ``observe`` for
-    ranges and for lists of worlds. Such nodes do much for a row, beside which a call is nothing.
+    Such nodes do much for a row, beside which a call is little. Others stay inlined: a row of theirs may take less.
     """
     if program.checks is not None:
         return {}
@@ -393,7 +392,7 @@ def _called(program: Program) -> dict[Node, str]:
     return {
         node: f"run_{nodes[0].c_name}"
         for nodes in alike.values()
-        if len(nodes) > 1 or nodes[0].graph == "observe"
+        if len(nodes) > 1
         for node in nodes
     }
 

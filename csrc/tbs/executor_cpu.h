@@ -192,14 +192,33 @@ void run_all(List nodes, u32 task, const Context &context, i32 first, i32 last) 
     for_each_node(nodes, context, task, u32(first / context.tile), run_node);
 }
 
-template <class List, class Context>
-void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
+template <class List, class Context, class Function>
+inline void run_listed(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count, const Function &run_node) {
     if (count == 0) return;
     context.place->count = count;
     context.place->list = worlds;
-    const auto run_node = [&]<class Node>(u32 repetition) { run_list<Node>(context, repetition, worlds, count); };
     for_each_node(nodes, context, task, u32(worlds[0] / context.tile), run_node);
     context.place->list = nullptr;
+}
+
+template <class List, class Context>
+void run_all(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
+    const auto run_node = [&]<class Node>(u32 repetition) { run_list<Node>(context, repetition, worlds, count); };
+    run_listed(nodes, task, context, worlds, count, run_node);
+}
+
+// The same for nodes that run_all runs for ranges too: neighbours in the list are a range, so that nothing is compiled twice.
+template <class List, class Context>
+void run_all_by_ranges(List nodes, u32 task, const Context &context, const i32 *worlds, i32 count) {
+    const auto run_node = [&]<class Node>(u32 repetition) {
+        for (i32 i = 0; i < count;) {
+            const i32 first = worlds[i];
+            i32 last = first;
+            while (i < count && worlds[i] == last) ++i, ++last;
+            run_range<Node>(context, repetition, first, last);
+        }
+    };
+    run_listed(nodes, task, context, worlds, count, run_node);
 }
 
 // Tiles ----------------------------------------------------------------------------------------------------------
@@ -264,7 +283,7 @@ struct Batch {
         const i32 count = list_flagged(context.ended, first, last, worlds);
         if (count == 0) return;
         if (context.keep_final) {
-            run_all(typename Program::Observe{}, Number::observe_final, context, worlds, count);
+            run_all_by_ranges(typename Program::Observe{}, Number::observe_final, context, worlds, count);
             run_all(typename Program::KeepFinal{}, Number::keep_final, context, worlds, count);
         }
         begin(context, worlds, count);
@@ -304,8 +323,8 @@ struct Batch {
         const i32 count = list_flagged(mask, first, last, worlds);
         run_all(typename Program::ClearOutputs{}, Number::clear_outputs, context, worlds, count);
         begin(context, worlds, count);
-        run_all(typename Program::Observe{}, Number::observe, context, worlds, count);
-        run_all(typename Program::Deliver{}, Number::deliver, context, worlds, count);
+        run_all_by_ranges(typename Program::Observe{}, Number::observe, context, worlds, count);
+        run_all_by_ranges(typename Program::Deliver{}, Number::deliver, context, worlds, count);
     }
 };
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count, pairwise
+from itertools import count, groupby, pairwise
 
 from ..base import shared
 from ..base.numbers import BY_DTYPE
@@ -151,8 +151,11 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     for scope in program.scopes:
         yield from _texts(program, scope.name, cuda)
     yield "namespace tbs {"
+    called = {} if cuda else _called(program)
+    for name, nodes in groupby(called, key=called.__getitem__):
+        yield from _called_node(program, next(nodes), name)
     for node in program.nodes:
-        yield from _node(program, node, cuda)
+        yield from _node(program, node, cuda, called.get(node))
     yield from engine_nodes(program)
     yield "namespace executors {"
     if target.inside:
@@ -374,12 +377,58 @@ def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
         yield "};"
 
 
-def _node(program: Program, node: Node, cuda: bool) -> Iterator[str]:
+def _called(program: Program) -> dict[Node, str]:
+    """Nodes on several lanes whose system stands in the graphs more than once, by the name of their one function.
+
+    Such nodes do much for a row, beside which a call is little. Others stay inlined: a row of theirs may take less.
+    """
+    if program.checks is not None:
+        return {}
+    alike: dict[tuple[object, ...], list[Node]] = {}
+    for node in program.nodes:
+        if node.lanes > 1:
+            reach = (node.creates, node.destroys, node.reached, node.reached_writes, node.looks)
+            key = (node.system.name, node.table, bool(node.loops), node.arguments, *reach)
+            alike.setdefault(key, []).append(node)
+    return {
+        node: f"run_{nodes[0].c_name}"
+        for nodes in alike.values()
+        if len(nodes) > 1
+        for node in nodes
+    }
+
+
+def _called_node(program: Program, node: Node, name: str) -> Iterator[str]:
+    """The function that runs a row of nodes that differ only in their numbers. Copies the context as ``run_range``."""
+    parameters = f"const Context &shared, u32 number, u32 random, {_row_parameters(node)}"
+    yield f"[[gnu::noinline, gnu::noclone]] TBS_FLATTEN static void {name}({parameters}) {{"
+    yield "    const Context context = shared;"
+    yield from _row(node)
+    yield from _system(program, node, f"const Context::Node node{{{_node_key(program, node, 'number', 'random')}}};")
+    yield "}"
+
+
+def _node(program: Program, node: Node, cuda: bool, called: str | None) -> Iterator[str]:
     table = node.table
     where = f"the rows of {table.name}" if table else "each world"
     yield f"struct {node.c_name} {{  // {node.graph}: {node.system.name} over {where}"
     yield from _head(node)
-    yield f"        TBS_CONSTANT Context::Node node{{{_node_key(program, node)}}};"
+    if called is None:
+        yield from _row(node)
+        key = _node_key(program, node, f"{node.word_number}u", f"{node.random_key}u")
+        yield from _system(program, node, f"TBS_CONSTANT Context::Node node{{{key}}};", cuda)
+    else:
+        given = re.findall(r"(\w+)(?:,|$)", _row_parameters(node))
+        yield f"        {called}(context, {', '.join([f'{node.word_number}u', f'{node.random_key}u', *given])});"
+    yield "    }"
+    if program.checks is not None and not cuda:
+        yield from checked.node_members(program, node)
+    yield "};"
+
+
+def _system(program: Program, node: Node, key: str, cuda: bool = False) -> Iterator[str]:
+    """Runs the system for a row. ``key``: the definition of the node's ``tbs::NodeKey``."""
+    yield f"        {key}"
     parts = ["row" if node.dynamic else "0"]
     if node.loops or node.draws:
         parts.append("repetition" if node.loops else "0")
@@ -400,44 +449,49 @@ def _node(program: Program, node: Node, cuda: bool) -> Iterator[str]:
         yield f"        group.once([&] {{ {' '.join(after)} }});"
     else:
         yield from (f"        {statement}" for statement in after)
-    yield "    }"
-    if program.checks is not None and not cuda:
-        yield from checked.node_members(program, node)
-    yield "};"
 
 
 def _head(node: Node) -> Iterator[str]:
-    """Members of a node that executors read, and its function up to its row."""
-    fixed_rows = node.rows
-    yield f"    static constexpr i32 rows_per_world = {fixed_rows};"
+    """Members of a node that executors read, and the first line of its function."""
+    yield f"    static constexpr i32 rows_per_world = {node.rows};"
     if node.loops:
         yield "    static constexpr bool is_repeated = true;"
-    repetition = ", u32 repetition" if node.loops else ""
     if node.draws:
         yield f"    static constexpr u32 random_key = {node.random_key}u;"
     if node.flat:
+        repetition = ", u32 repetition" if node.loops else ""
         drawn = ", const PhiloxBlock *drawn = nullptr" if node.draws else ""
         yield from run_in_cells(repetition + drawn)
-        yield f"        const i32 world_index = row / {fixed_rows};"
-        index = f"u32(row - world_index * {fixed_rows})" if fixed_rows > 1 else "0u"
-        yield f"        const Row its_row{{{index}, {fixed_rows}u}};"
         return
     yield f"    static constexpr i32 table = {node.table.number - 1 if node.dynamic else -1};"
     yield f"    static constexpr u32 lanes = {node.lanes};"
     if own := chip.place(node).bytes:
         yield f"    static constexpr u32 chip_bytes = {own};  // of each group of lanes"
     yield f"    static constexpr bool creates = {str(bool(node.creates)).lower()};"
-    group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
     if node.system.worlds > 1:
         yield f"    static constexpr u32 worlds = {node.system.worlds};"
-        given = f"const WorldPack<worlds> &pack{group}{repetition}"
-        yield f"    static TBS_METHOD void run(const Context &context, {given}) {{"
+    yield f"    static TBS_METHOD void run(const Context &context, {_row_parameters(node)}) {{"
+
+
+def _row_parameters(node: Node) -> str:
+    """The parameters of the function of a node that is not flat, behind the context."""
+    rows = f"const WorldPack<{node.system.worlds}> &pack" if node.system.worlds > 1 else "NodeRows rows, i32 index"
+    group = f", Lanes<{node.lanes}> &group" if node.lanes > 1 else ""
+    return f"{rows}{group}{', u32 repetition' if node.loops else ''}"
+
+
+def _row(node: Node) -> Iterator[str]:
+    """Definitions of what a node's function is to run for."""
+    if node.flat:
+        yield f"        const i32 world_index = row / {node.rows};"
+        index = f"u32(row - world_index * {node.rows})" if node.rows > 1 else "0u"
+        yield f"        const Row its_row{{{index}, {node.rows}u}};"
+    elif node.system.worlds > 1:
         yield "        [[maybe_unused]] const i32 world_index = pack.ids[0];"
-        return
-    yield f"    static TBS_METHOD void run(const Context &context, NodeRows rows, i32 index{group}{repetition}) {{"
-    yield "        const i32 world_index = rows.world;"
-    yield "        [[maybe_unused]] const i32 row = rows.first + index;"
-    yield "        const Row its_row{u32(index), u32(rows.count)};"
+    else:
+        yield "        const i32 world_index = rows.world;"
+        yield "        [[maybe_unused]] const i32 row = rows.first + index;"
+        yield "        const Row its_row{u32(index), u32(rows.count)};"
 
 
 def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]:
@@ -478,8 +532,8 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
     return arguments, before, after
 
 
-def _node_key(program: Program, node: Node) -> str:
-    """The initialiser of the node's ``tbs::NodeKey``."""
+def _node_key(program: Program, node: Node, number: str, random: str) -> str:
+    """The initialiser of the node's ``tbs::NodeKey``. ``number``, ``random``: in fault words, and in random streams."""
 
     def tables(names: Iterable[str]) -> str:
         return f"{sum(1 << (program.tables.by_name[name].number - 1) for name in names)}u"
@@ -492,7 +546,7 @@ def _node_key(program: Program, node: Node) -> str:
     own = node.table.number if node.table else 0
     draws = [str(bool(node.system.kinds(kind))).lower() for kind in ("random", "random_item")]
     created = [tables(node.creates if once else ()) for once in (node.lanes == 1, node.lanes > 1)]
-    parts = [f"{node.word_number}u", f"{node.random_key}u", f"{own}u", *draws]
+    parts = [number, random, f"{own}u", *draws]
     parts += [tables(node.looks), *created, tables(node.destroys), columns(node.reached), columns(node.reached_writes)]
     return ", ".join(parts)
 

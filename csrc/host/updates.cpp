@@ -470,7 +470,8 @@ struct LossSettings {
     std::int32_t normalise;
 };
 
-// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null.
+// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch; all in turn if it is null. `mask` and
+// `active` may be null too.
 struct Minibatch {
     const i64 *order;
     i64 samples;
@@ -479,6 +480,7 @@ struct Minibatch {
     const i64 *actions;
     const float *log_probs, *advantages, *returns;
     const bool *mask, *active;
+    i64 place(i64 sample) const { return order ? order[sample] : sample; }
     bool counts(i64 i) const { return !active || active[i]; }
 };
 
@@ -489,14 +491,14 @@ struct Moments {
     double count = 0, mean = 0, deviation = 1;
     Moments(const Minibatch &batch, bool needed) {
         double total = 0, squares = 0;
-        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.order[s]);
+        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.place(s));
         if (!needed) return;
         for (i64 s = 0; s < batch.samples; ++s)
-            total += batch.counts(batch.order[s]) ? batch.advantages[batch.order[s]] : 0.0f;
+            total += batch.counts(batch.place(s)) ? batch.advantages[batch.place(s)] : 0.0f;
         mean = total / std::max(count, 1.0);
         for (i64 s = 0; s < batch.samples; ++s) {
-            const double away = batch.advantages[batch.order[s]] - mean;
-            squares += batch.counts(batch.order[s]) ? away * away : 0.0;
+            const double away = batch.advantages[batch.place(s)] - mean;
+            squares += batch.counts(batch.place(s)) ? away * away : 0.0;
         }
         deviation = std::sqrt(squares / std::max(count - 1, 1.0)) + 1e-8;
     }
@@ -504,6 +506,10 @@ struct Moments {
 
 struct Sums {
     double policy_loss = 0, value_loss = 0, entropy = 0;
+    void write_means(const Moments &moments, float *means) const {
+        const double share = 1.0 / std::max(moments.count, 1.0);
+        means[0] = policy_loss * share, means[1] = 0.5 * value_loss * share, means[2] = entropy * share;
+    }
 };
 
 // The loss of `samples` samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side:
@@ -521,7 +527,8 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
     Vector *const chances = scores + all, *const entropies = chances + all;
     for (i64 first = 0; first < samples; first += width) {
         const int some = std::min<i64>(width, samples - first);
-        const i64 *const order = batch.order + first_sample + first;
+        i64 order[width];
+        for (int s = 0; s < some; ++s) order[s] = batch.place(first_sample + first + s);
         float *const own_logits = logits + first * logits_row;
         Vector log_prob{}, entropy{};
         i64 place = 0;
@@ -642,10 +649,19 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     Sums all;
     for (const Sums &each : sums)
         all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
-    const double share = 1.0 / std::max(moments.count, 1.0);
-    means[0] = all.policy_loss * share;
-    means[1] = 0.5 * all.value_loss * share;
-    means[2] = all.entropy * share;
+    all.write_means(moments, means);
+}
+
+// The loss of a minibatch of all samples, and its gradient, of networks that are not perceptrons: in place of logits, their
+// rows one behind the other, and of values. The rest is as in ppo_gradient.
+TBS_EXPORTED void ppo_loss(i64 choices, const i64 *sizes, const Minibatch *batch, const LossSettings *settings,
+                           float *logits, float *values, float *log_ratios, float *means) {
+    const Moments moments(*batch, settings->normalise);
+    i64 all = 0;
+    for (i64 c = 0; c < choices; ++c) all += sizes[c];
+    Sums sums;
+    loss(*batch, 0, batch->samples, choices, sizes, moments, *settings, logits, all, values, 1, log_ratios, sums);
+    sums.write_means(moments, means);
 }
 
 // ---- the optimiser ---------------------------------------------------------------------------------------------

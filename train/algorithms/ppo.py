@@ -19,7 +19,7 @@ from ..base.active import zeroed
 from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.distributions import CategoricalPolicy
-from ..policies.networks import Past, forgotten
+from ..policies.memory import Past, forgotten
 from ..rollouts.rollout import Rollout
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
@@ -136,8 +136,7 @@ class PPO(ActorCriticLearner):
         for _ in range(config.update_epochs):
             if at_once is None:
                 for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
-                    loss, metrics, log_ratio = self.losses(minibatch)
-                    self.differentiate(loss)
+                    metrics, log_ratio = self.differentiated(minibatch)
                     norm = self.descend()
                 active = minibatch.active
             else:
@@ -182,25 +181,45 @@ class PPO(ActorCriticLearner):
 
         return *self.joined(policy_loss, value_loss, samples.mean(entropy)), log_ratio
 
+    def differentiated(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """Writes the gradient of the loss of a minibatch; returns its parts, and the log of the probability ratio."""
+        if not self.has_loss_at_once(batch):
+            loss, metrics, log_ratio = self.losses(batch)
+            self.differentiate(loss)
+            return metrics, log_ratio
+        agent = self.agent
+        found = agent.outputs(batch.inputs, batch.actor_past), agent.value(batch.inputs, batch.critic_past)
+        gradients, means, log_ratio = Minibatches(batch, agent.policy.sizes).loss(*found, self._loss_settings)
+        self.parameters.grad.zero_()
+        torch.autograd.backward(found, gradients)
+        return self._parts(means), log_ratio
+
     # ---- the same in one pass over a minibatch instead of some hundred ----
 
+    def has_loss_at_once(self, batch: Batch) -> bool:
+        """Whether C++ computes the loss and its gradient: for a policy of choices, in one process on the CPU."""
+        is_categorical = isinstance(self.agent.policy, CategoricalPolicy)
+        return self.ranks.count == 1 and is_categorical and can_compute(batch.inputs)
+
     def fits_at_once(self, batch: Batch) -> bool:
-        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
-        policy of choices, in one process on the CPU."""
+        """Whether `differentiate_at_once` may take the place of `differentiated`: where both are perceptrons too."""
         agent = self.agent
-        return (
-            self.ranks.count == 1
-            and isinstance(agent.policy, CategoricalPolicy)
-            and agent.actor.is_perceptron
-            and agent.critic.is_perceptron
-            and can_compute(batch.inputs)
-        )
+        return agent.actor.is_perceptron and agent.critic.is_perceptron and self.has_loss_at_once(batch)
 
     def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
         probability ratio: those of `losses` except for the last bits."""
-        config, agent = self.config, self.agent
-        settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-        means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)
+        agent = self.agent
+        networks = agent.actor.perceptron, agent.critic.perceptron
+        means, log_ratio = batch.gradient(order, *networks, self._loss_settings)
+        return self._parts(means), log_ratio
+
+    @property
+    def _loss_settings(self) -> LossSettings:
+        config = self.config
+        return LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
+
+    @staticmethod
+    def _parts(means: Tensor) -> dict[str, Tensor]:
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
-        return dict(zip(names, means.unbind(), strict=True)), log_ratio
+        return dict(zip(names, means.unbind(), strict=True))

@@ -27,12 +27,13 @@ class Minibatches:
     """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each. Nothing is copied."""
 
     def __init__(self, batch: Any, sizes: list[int]) -> None:
-        inputs = batch.inputs if batch.inputs.stride(1) == 1 else batch.inputs.contiguous()
+        inputs = batch.inputs if batch.inputs.stride(-1) == 1 else batch.inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
         others = *of_samples, batch.action_masks, batch.active
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
-        self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
+        samples, row = batch.log_probs.numel(), inputs.stride(-2)
+        self._given = _Minibatch(None, samples, places[0], row, inputs.dtype == torch.uint8, *places[1:])
         self._choices, self._sizes = len(sizes), (NUMBER * len(sizes))(*sizes)
 
     def gradient(
@@ -50,6 +51,21 @@ class Minibatches:
         places = log_ratios.data_ptr(), means.data_ptr()
         library().ppo_gradient(*networks, self._choices, *given, *places, threads())  # type: ignore[union-attr]
         return means, log_ratios
+
+
+    def loss(
+        self, outputs: Tensor, values: Tensor, settings: LossSettings
+    ) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
+        """PPO's loss of all samples, given what actor and critic say of them, float32 `[..., outputs]` and `[...]`.
+
+        Returns its gradients by both, and the rest as `gradient` does, log(ratio) `[...]`.
+        """
+        found = tuple(each.detach().clone(memory_format=torch.contiguous_format) for each in (outputs, values))
+        log_ratios, means = torch.empty(values.shape), torch.empty(3)
+        given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
+        places = (each.data_ptr() for each in (*found, log_ratios, means))
+        library().ppo_loss(self._choices, *given, *places)  # type: ignore[union-attr]
+        return found, means, log_ratios
 
 
 class _Minibatch(ctypes.Structure):

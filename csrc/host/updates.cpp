@@ -1,5 +1,6 @@
 // The arithmetic of updates on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
-// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, at the end Adam.
+// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, also of networks with the
+// memory of host/memory.h, at the end Adam.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Observations of games are mostly
 // zeros: where they are, the first layer's products skip these, in the same order and so to the same bits. Sums over rows
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host/memory.h"
 #include "host/vectors.h"
 
 namespace {
@@ -31,11 +33,12 @@ constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes 
 constexpr double most_filled = 0.4, most_filled_if_rounded = 0.1;
 
 // Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart; rows `order` of them,
-// if it is given.
+// if it is given. Where they are `dense`, zeros need not be looked for.
 struct Inputs {
     const void *numbers;
     i64 row_size, bytes;
     const i64 *order;
+    bool dense = false;
     template <class Number>
     const Number *row(i64 r) const {
         return static_cast<const Number *>(numbers) + (order ? order[r] : r) * row_size;
@@ -99,7 +102,7 @@ float rounded_to_bfloat16(float number) {
 // pay. Bytes are numbers of bfloat16.
 template <class Number>
 bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, bool rounded, Sparse &found) {
-    if (count < least_inputs) return false;
+    if (inputs.dense || count < least_inputs) return false;
     const i64 most = static_cast<i64>((rounded ? most_filled_if_rounded : most_filled) * rows * count);
     found.starts.resize(rows + 1);
     found.places.resize(most + count);
@@ -256,8 +259,9 @@ struct Perceptron {
     void lay_forwards(float *place) {
         forwards = place;
         for (const Layer &layer : layers) {
-            const i64 size = layer.inputs * padded(layer.outputs);
-            transpose(layer.weight, layer.outputs, layer.inputs, place);
+            const i64 out = padded(layer.outputs), size = layer.inputs * out;
+            if (out > layer.outputs) std::fill(place, place + size, 0.0f);
+            transpose(layer.weight, layer.inputs, layer.outputs, layer.inputs, place, out);
             for (i64 i = 0; i < size && layer.rounded; ++i) place[i] = rounded_to_bfloat16(place[i]);
             pad(layer.bias, 0, 1, layer.outputs, place + size);
             place += forward_size(layer);
@@ -387,9 +391,9 @@ void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apa
         const Layer &layer = network.layers[l];
         const i64 in = padded(layer.inputs), out = padded(layer.outputs);
         float *const of_weight = reinterpret_cast<float *>(network.gradients[2 * l]);
-        for (i64 j = 0; j < layer.outputs; ++j)
-            for (i64 i = 0; i < layer.inputs; ++i)
-                of_weight[j * layer.inputs + i] = layer.along_inputs ? sums[j * in + i] : sums[i * out + j];
+        if (!layer.along_inputs) transpose(sums, out, layer.inputs, layer.outputs, of_weight, layer.inputs);
+        for (i64 j = 0; j < layer.outputs && layer.along_inputs; ++j)
+            std::memcpy(of_weight + j * layer.inputs, sums + j * in, 4 * layer.inputs);
         sums += gradient_size(layer);
         std::memcpy(reinterpret_cast<float *>(network.gradients[2 * l + 1]), sums - out, 4 * layer.outputs);
     }
@@ -407,13 +411,13 @@ TBS_EXPORTED bool has_bfloat16() { return bfloat16::available(); }
 // Numbers that forwards keeps of a row for backwards.
 TBS_EXPORTED i64 mlp_kept(const PerceptronGiven *given) { return Perceptron(*given).kept; }
 
-// `numbers` [rows, inputs], consecutive rows `row_size` apart, bytes or floats, to `outputs` [rows, outputs]. `kept`, if
-// it is given, gets the activations of each layer in turn, [rows, padded size] each.
-TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
-                              float *outputs, float *kept, i64 threads) {
-    const Inputs inputs{numbers, row_size, bytes, nullptr};
+namespace {
+
+// `rows` rows of inputs to `outputs` [rows, outputs]. `kept`, if it is given, gets the activations of each layer in turn,
+// [rows, padded size] each.
+void forward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, float *outputs, float *kept, i64 threads) {
     static thread_local Buffer weights;
-    Perceptron network(*given);
+    Perceptron network(given);
     network.lay_forwards(weights.of(network.forwards_size));
     threads = useful_threads(threads, rows * network.forwards_size);
     // No row depends on others: a few rows are divided among all threads.
@@ -432,12 +436,11 @@ TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers,
 }
 
 // Of the gradients of the outputs [rows, outputs] those of the parameters, and of the inputs [rows, inputs], if there is
-// a place for them. Inputs are those of mlp_forward.
-TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
-                               const float *kept, const float *of_outputs, float *of_inputs, i64 threads) {
-    const Inputs inputs{numbers, row_size, bytes, nullptr};
+// a place for them.
+void backward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, const float *kept, const float *of_outputs,
+              float *of_inputs, i64 threads) {
     static thread_local Buffer weights, sums_buffer;
-    Perceptron network(*given);
+    Perceptron network(given);
     network.lay_backwards(weights.of(network.backwards_size));
     threads = useful_threads(threads, 2 * rows * network.backwards_size);
     const i64 chunks = chunks_of(rows), last = network.outputs, first_size = network.inputs;
@@ -462,6 +465,19 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
     write_gradients(network, sums, chunks, network.gradients_size, threads);
 }
 
+}  // namespace
+
+// `numbers` [rows, inputs], consecutive rows `row_size` apart, bytes or floats.
+TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                              float *outputs, float *kept, i64 threads) {
+    forward(*given, {numbers, row_size, bytes, nullptr}, rows, outputs, kept, threads);
+}
+
+TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                               const float *kept, const float *of_outputs, float *of_inputs, i64 threads) {
+    backward(*given, {numbers, row_size, bytes, nullptr}, rows, kept, of_outputs, of_inputs, threads);
+}
+
 // ---- PPO's loss ------------------------------------------------------------------------------------------------
 
 // As train/algorithms/updates.py has it.
@@ -470,8 +486,7 @@ struct LossSettings {
     std::int32_t normalise;
 };
 
-// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch; all in turn if it is null. `mask` and
-// `active` may be null too.
+// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null.
 struct Minibatch {
     const i64 *order;
     i64 samples;
@@ -480,7 +495,6 @@ struct Minibatch {
     const i64 *actions;
     const float *log_probs, *advantages, *returns;
     const bool *mask, *active;
-    i64 place(i64 sample) const { return order ? order[sample] : sample; }
     bool counts(i64 i) const { return !active || active[i]; }
 };
 
@@ -491,14 +505,14 @@ struct Moments {
     double count = 0, mean = 0, deviation = 1;
     Moments(const Minibatch &batch, bool needed) {
         double total = 0, squares = 0;
-        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.place(s));
+        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.order[s]);
         if (!needed) return;
         for (i64 s = 0; s < batch.samples; ++s)
-            total += batch.counts(batch.place(s)) ? batch.advantages[batch.place(s)] : 0.0f;
+            total += batch.counts(batch.order[s]) ? batch.advantages[batch.order[s]] : 0.0f;
         mean = total / std::max(count, 1.0);
         for (i64 s = 0; s < batch.samples; ++s) {
-            const double away = batch.advantages[batch.place(s)] - mean;
-            squares += batch.counts(batch.place(s)) ? away * away : 0.0;
+            const double away = batch.advantages[batch.order[s]] - mean;
+            squares += batch.counts(batch.order[s]) ? away * away : 0.0;
         }
         deviation = std::sqrt(squares / std::max(count - 1, 1.0)) + 1e-8;
     }
@@ -527,8 +541,7 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
     Vector *const chances = scores + all, *const entropies = chances + all;
     for (i64 first = 0; first < samples; first += width) {
         const int some = std::min<i64>(width, samples - first);
-        i64 order[width];
-        for (int s = 0; s < some; ++s) order[s] = batch.place(first_sample + first + s);
+        const i64 *const order = batch.order + first_sample + first;
         float *const own_logits = logits + first * logits_row;
         Vector log_prob{}, entropy{};
         i64 place = 0;
@@ -652,15 +665,95 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     all.write_means(moments, means);
 }
 
-// The loss of a minibatch of all samples, and its gradient, of networks that are not perceptrons: in place of logits, their
-// rows one behind the other, and of values. The rest is as in ppo_gradient.
-TBS_EXPORTED void ppo_loss(i64 choices, const i64 *sizes, const Minibatch *batch, const LossSettings *settings,
-                           float *logits, float *values, float *log_ratios, float *means) {
+// ---- networks that remember ------------------------------------------------------------------------------------
+
+// See memory::kept_size, forward and backward.
+TBS_EXPORTED i64 cell_kept(const memory::CellGiven *given, const memory::Sequence *sequence) {
+    return memory::kept_size(*given, *sequence);
+}
+
+TBS_EXPORTED void cell_forward(const memory::CellGiven *given, const memory::Sequence *sequence, float *outputs,
+                               float *cells, i64 outputs_row, float *kept, i64 threads) {
+    memory::forward(*given, *sequence, outputs, cells, outputs_row, kept, threads);
+}
+
+TBS_EXPORTED void cell_backward(const memory::CellGiven *given, const memory::Sequence *sequence, float *kept,
+                                const float *of_outputs, const float *of_cells, float *of_inputs, float *of_state,
+                                i64 threads) {
+    memory::backward(*given, *sequence, kept, of_outputs, of_cells, of_inputs, of_state, threads);
+}
+
+// Hidden layers, a memory and a last layer, as train/algorithms/updates.py has them; of the sequence all but the inputs.
+struct RememberingGiven {
+    const PerceptronGiven *body, *last;
+    const memory::CellGiven *cell;
+    const memory::Sequence *sequence;
+};
+
+namespace {
+
+// Such a network passes forwards over the samples of a minibatch, steps of its rows, and then backwards.
+struct Remembering {
+    const RememberingGiven &given;
+    const Inputs &inputs;
+    i64 samples, threads;
+    memory::Sequence sequence;
+    float *seen, *of_seen, *remembered, *of_remembered, *outputs, *body_kept, *last_kept, *cell_kept;
+
+    Remembering(const RememberingGiven &network, const Inputs &all, i64 number_of_threads, Buffer &buffer)
+        : given(network), inputs(all), samples(network.sequence->steps * network.sequence->rows),
+          threads(number_of_threads), sequence(*network.sequence) {
+        const Perceptron body(*given.body), last(*given.last);
+        const i64 of_seen_size = samples * body.outputs, of_remembered_size = samples * last.inputs;
+        const i64 sizes[] = {of_seen_size,           of_seen_size,        of_remembered_size,
+                             of_remembered_size,     samples * last.outputs, samples * body.kept,
+                             samples * last.kept,    memory::kept_size(*given.cell, sequence)};
+        float **const places[] = {&seen,    &of_seen,   &remembered, &of_remembered,
+                                  &outputs, &body_kept, &last_kept,  &cell_kept};
+        constexpr i64 line = 16;  // of the cache
+        i64 total = 0;
+        for (const i64 size : sizes) total += (size + line - 1) / line * line;
+        float *next = buffer.of(total);
+        for (size_t i = 0; i < std::size(sizes); ++i) *places[i] = next, next += (sizes[i] + line - 1) / line * line;
+        sequence.inputs = seen;
+    }
+
+    // Writes `outputs` [samples, outputs].
+    void pass_forwards() {
+        ::forward(*given.body, inputs, samples, seen, body_kept, threads);
+        memory::forward(*given.cell, sequence, remembered, nullptr, given.cell->size, cell_kept, threads);
+        ::forward(*given.last, of(remembered), samples, outputs, last_kept, threads);
+    }
+
+    // Writes the gradients of all parameters, given those of the outputs in their place.
+    void pass_backwards() {
+        ::backward(*given.last, of(remembered), samples, last_kept, outputs, of_remembered, threads);
+        memory::backward(*given.cell, sequence, cell_kept, of_remembered, nullptr, of_seen, nullptr, threads);
+        ::backward(*given.body, inputs, samples, body_kept, of_seen, nullptr, threads);
+    }
+
+    Inputs of(const float *numbers) const { return {numbers, given.cell->size, 0, nullptr, true}; }
+};
+
+}  // namespace
+
+// ppo_gradient of networks that remember: the samples are steps of whole rows, step after step.
+TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given, const RememberingGiven *critic_given,
+                                            i64 choices, const i64 *sizes, const Minibatch *batch,
+                                            const LossSettings *settings, float *log_ratios, float *means, i64 threads) {
+    static thread_local Buffer actor_buffer, critic_buffer;
+    const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
+    Remembering actor(*actor_given, inputs, threads, actor_buffer), critic(*critic_given, inputs, threads, critic_buffer);
+    actor.pass_forwards();
+    critic.pass_forwards();
     const Moments moments(*batch, settings->normalise);
     i64 all = 0;
     for (i64 c = 0; c < choices; ++c) all += sizes[c];
     Sums sums;
-    loss(*batch, 0, batch->samples, choices, sizes, moments, *settings, logits, all, values, 1, log_ratios, sums);
+    loss(*batch, 0, batch->samples, choices, sizes, moments, *settings, actor.outputs, all, critic.outputs, 1, log_ratios,
+         sums);
+    critic.pass_backwards();
+    actor.pass_backwards();
     sums.write_means(moments, means);
 }
 

@@ -14,6 +14,7 @@
 
 #include "host/bfloat16.h"
 #include "host/buffer.h"
+#include "host/transpose.h"
 
 namespace {
 
@@ -172,14 +173,6 @@ inline void pad(const float *from, i64 from_row, i64 rows, i64 count, float *to)
     for (i64 r = 0; r < rows; ++r) {
         std::memcpy(to + r * row_size, from + r * from_row, 4 * count);
         std::fill(to + r * row_size + count, to + (r + 1) * row_size, 0.0f);
-    }
-}
-
-inline void transpose(const float *from, i64 rows, i64 columns, float *to) {  // to [columns][padded(rows)]
-    const i64 size = padded(rows);
-    for (i64 c = 0; c < columns; ++c) {
-        for (i64 r = 0; r < rows; ++r) to[c * size + r] = from[r * columns + c];
-        std::fill(to + c * size + rows, to + (c + 1) * size, 0.0f);
     }
 }
 

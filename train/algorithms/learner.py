@@ -57,7 +57,7 @@ class Learner:
     ) -> None:
         self.agent, self.rows, self.config, self.generator, self.ranks = agent, rows, config, generator, ranks
         self.parameters = flatten_parameters(agent)
-        prepare(self.parameters.device, remembers=agent.state_size > 0)
+        prepare(self.parameters.device)
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
         self.critic_hidden = agent.hidden(rows)  # before the next rollout; the actor's is its player's
         device = self.parameters.device

@@ -20,7 +20,7 @@ from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.distributions import CategoricalPolicy
 from ..policies.memory import Past, forgotten
-from ..rollouts.rollout import Rollout
+from ..rollouts.rollout import Rollout, map_leaves
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
 from .updates import LossSettings, Minibatches
@@ -106,9 +106,14 @@ class PPO(ActorCriticLearner):
         if behind is not None:
             self.critic_hidden = forgotten(behind[-1], ends[-1])
         next_values = values[1:]
-        if values.device.type != "cpu" or rollout.truncations.any():  # elsewhere, to ask would be to wait
-            final = agent.encode(rollout.final_obs, rollout.final_critic_obs)
-            next_values = torch.where(ends, self.final_values(final, behind), next_values)
+        both = rollout.final_obs, rollout.final_critic_obs
+        if values.device.type != "cpu":  # there, to ask would be to wait
+            next_values = torch.where(ends, self.final_values(agent.encode(*both), behind), next_values)
+        elif rollout.truncations.any():  # of terminations the next value does not count
+            cut = rollout.truncations
+            some = (None if each is None else map_leaves(lambda leaf: leaf[cut], each) for each in both)
+            final = self.final_values(agent.encode(*some), None if behind is None else behind[cut])
+            next_values = next_values.masked_scatter(cut, final)
         inputs, values = inputs[:-1], values[:-1]
         advantages = generalised_advantages(
             self.rewards(rollout.rewards, ends, active),
@@ -136,15 +141,16 @@ class PPO(ActorCriticLearner):
         for _ in range(config.update_epochs):
             if at_once is None:
                 for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
-                    metrics, log_ratio = self.differentiated(minibatch)
+                    loss, metrics, log_ratio = self.losses(minibatch)
+                    self.differentiate(loss)
                     norm = self.descend()
                 active = minibatch.active
             else:
-                order, size = ranks.order(len(batch.inputs), self.rows, config.num_minibatches, self.generator)
+                order, size = ranks.order(at_once.count, self.rows, config.num_minibatches, self.generator)
                 for some in order.split(size):
                     metrics, log_ratio = self.differentiate_at_once(at_once, some)
                     norm = self.descend()
-                active = None if batch.active is None else batch.active[some]
+                active = at_once.active(some)
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
@@ -181,45 +187,25 @@ class PPO(ActorCriticLearner):
 
         return *self.joined(policy_loss, value_loss, samples.mean(entropy)), log_ratio
 
-    def differentiated(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
-        """Writes the gradient of the loss of a minibatch; returns its parts, and the log of the probability ratio."""
-        if not self.has_loss_at_once(batch):
-            loss, metrics, log_ratio = self.losses(batch)
-            self.differentiate(loss)
-            return metrics, log_ratio
-        agent = self.agent
-        found = agent.outputs(batch.inputs, batch.actor_past), agent.value(batch.inputs, batch.critic_past)
-        gradients, means, log_ratio = Minibatches(batch, agent.policy.sizes).loss(*found, self._loss_settings)
-        self.parameters.grad.zero_()
-        torch.autograd.backward(found, gradients)
-        return self._parts(means), log_ratio
-
     # ---- the same in one pass over a minibatch instead of some hundred ----
 
-    def has_loss_at_once(self, batch: Batch) -> bool:
-        """Whether C++ computes the loss and its gradient: for a policy of choices, in one process on the CPU."""
-        is_categorical = isinstance(self.agent.policy, CategoricalPolicy)
-        return self.ranks.count == 1 and is_categorical and can_compute(batch.inputs)
-
     def fits_at_once(self, batch: Batch) -> bool:
-        """Whether `differentiate_at_once` may take the place of `differentiated`: where both are perceptrons too."""
+        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons, also
+        with a memory, with a policy of choices, in one process on the CPU."""
         agent = self.agent
-        return agent.actor.is_perceptron and agent.critic.is_perceptron and self.has_loss_at_once(batch)
+        networks = agent.actor, agent.critic
+        return (
+            self.ranks.count == 1
+            and isinstance(agent.policy, CategoricalPolicy)
+            and all(each.is_perceptron or each.is_layers_and_memory for each in networks)
+            and can_compute(batch.inputs)
+        )
 
     def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
-        probability ratio: those of `losses` except for the last bits."""
-        agent = self.agent
-        networks = agent.actor.perceptron, agent.critic.perceptron
-        means, log_ratio = batch.gradient(order, *networks, self._loss_settings)
-        return self._parts(means), log_ratio
-
-    @property
-    def _loss_settings(self) -> LossSettings:
-        config = self.config
-        return LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-
-    @staticmethod
-    def _parts(means: Tensor) -> dict[str, Tensor]:
+        """Writes the gradient of the loss of the samples, or rows, `order`; returns the parts of the loss, and the log
+        of the probability ratio: those of `losses` except for the last bits."""
+        config, agent = self.config, self.agent
+        settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
+        means, log_ratio = batch.gradient(order, agent.actor, agent.critic, settings)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
-        return dict(zip(names, means.unbind(), strict=True))
+        return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch_batchsim.base.shared import StepResult
 
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
+from ..policies.memory import Given, Past, Taken
+from ..policies.networks import Network
 from ..policies.perceptron import Perceptron
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
@@ -24,48 +26,78 @@ class LossSettings(ctypes.Structure):
 
 
 class Minibatches:
-    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each. Nothing is copied."""
+    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each: of samples, or of rows
+    where networks have a memory. Of each sample nothing is copied."""
 
     def __init__(self, batch: Any, sizes: list[int]) -> None:
-        inputs = batch.inputs if batch.inputs.stride(-1) == 1 else batch.inputs.contiguous()
+        self._batch, self._choices, self._sizes = batch, len(sizes), (NUMBER * len(sizes))(*sizes)
+        inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
+        inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
         others = *of_samples, batch.action_masks, batch.active
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
-        samples, row = batch.log_probs.numel(), inputs.stride(-2)
-        self._given = _Minibatch(None, samples, places[0], row, inputs.dtype == torch.uint8, *places[1:])
-        self._choices, self._sizes = len(sizes), (NUMBER * len(sizes))(*sizes)
+        self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
+        self.count = len(inputs)
+        """Samples, or rows."""
+        if batch.ends is not None:
+            steps, self.count = batch.ends.shape
+            self._steps = torch.arange(0, steps * self.count, self.count).unsqueeze(-1)
+
+    def samples(self, order: Tensor) -> Tensor:
+        """The samples of a minibatch of the samples, or rows, `order`: int64 `[B]`, step after step."""
+        return order if self._batch.ends is None else (self._steps + order).flatten()
+
+    def active(self, order: Tensor) -> Tensor | None:
+        """Which of these are active, bool `[B]`."""
+        return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
 
     def gradient(
-        self, order: Tensor, actor: Perceptron, critic: Perceptron, settings: LossSettings
+        self, order: Tensor, actor: Network, critic: Network, settings: LossSettings
     ) -> tuple[Tensor, Tensor]:
-        """PPO's loss of the samples `order`, int64 `[B]`, as `PPO.losses` has it.
+        """PPO's loss of the samples, or rows, `order`, as `PPO.losses` has it.
 
         Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
         and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
         """
-        self._given.order, self._given.samples = order.data_ptr(), len(order)
-        log_ratios, means = torch.empty(len(order)), torch.empty(3)
-        networks = (each.found([part.grad for part in each.parameters]) for each in (actor, critic))
+        samples, batch = self.samples(order), self._batch
+        self._given.order, self._given.samples = samples.data_ptr(), len(samples)
+        log_ratios, means = torch.empty(len(samples)), torch.empty(3)
         given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
         places = log_ratios.data_ptr(), means.data_ptr()
-        library().ppo_gradient(*networks, self._choices, *given, *places, threads())  # type: ignore[union-attr]
+        if batch.ends is None:
+            networks = [_with_gradients(each.perceptron) for each in (actor, critic)]
+            compute = library().ppo_gradient  # type: ignore[union-attr]
+        else:
+            ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
+            pairs = (actor, batch.actor_hidden), (critic, batch.critic_hidden)
+            both = [_Remembering(network, Past(hidden[order], ends, active)) for network, hidden in pairs]
+            networks = [each.address for each in both]
+            compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
+        compute(*networks, self._choices, *given, *places, threads())
         return means, log_ratios
 
 
-    def loss(
-        self, outputs: Tensor, values: Tensor, settings: LossSettings
-    ) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
-        """PPO's loss of all samples, given what actor and critic say of them, float32 `[..., outputs]` and `[...]`.
+def _with_gradients(perceptron: Perceptron) -> int:
+    """The address of its record, gradients in those of the parameters."""
+    return perceptron.found([part.grad for part in perceptron.parameters])
 
-        Returns its gradients by both, and the rest as `gradient` does, log(ratio) `[...]`.
-        """
-        found = tuple(each.detach().clone(memory_format=torch.contiguous_format) for each in (outputs, values))
-        log_ratios, means = torch.empty(values.shape), torch.empty(3)
-        given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
-        places = (each.data_ptr() for each in (*found, log_ratios, means))
-        library().ppo_loss(self._choices, *given, *places)  # type: ignore[union-attr]
-        return found, means, log_ratios
+
+class _Remembering:
+    """A network with a memory, and its past, as C++ takes them, gradients in those of the parameters."""
+
+    def __init__(self, network: Network, past: Past) -> None:
+        cell = Given(network.cell, [part.grad for part in network.cell.parts])
+        self._kept = cell, Taken(len(past.ends), None, past)
+        layers = _with_gradients(network.perceptron), _with_gradients(network.last)
+        self._record = _RememberingRecord(*layers, *(each.address for each in self._kept))
+        self.address = ctypes.addressof(self._record)
+
+
+class _RememberingRecord(ctypes.Structure):
+    """The record of a network with a memory for C++."""
+
+    _fields_ = fields(ADDRESS, "body last cell sequence")
 
 
 class _Minibatch(ctypes.Structure):

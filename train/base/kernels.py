@@ -1,10 +1,9 @@
-"""The compiled functions of updates: ``updates.cpp`` and ``memory.cpp`` in ``csrc/host`` on the CPU, ``advantages.cu``
-on CUDA too.
+"""The compiled functions of updates: ``csrc/host/updates.cpp`` on the CPU, ``csrc/host/advantages.cu`` on CUDA too.
 
 torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
 each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an
-update's time goes there. Here linear layers with their activations, the gradient of PPO's loss, advantages and a step
-of Adam are one call each.
+update's time goes there. Here linear layers with their activations, all steps of a memory, the gradient of PPO's loss,
+advantages and a step of Adam are one call each.
 """
 
 from __future__ import annotations
@@ -34,43 +33,26 @@ def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled functions; None, with a warning, where they cannot be compiled."""
-    lib = _of_networks("updates.cpp")
-    if lib is None:
+    try:
+        openmp.share()
+        lib = jit.load_shared(jit.CSRC / "host" / "updates.cpp", "-ffp-contract=fast", "-fopenmp")
+    except (BuildError, OSError) as error:
+        text = f"trainings on the CPU take longer, because products of their networks could not be compiled: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
         return None
     inputs = [ADDRESS, NUMBER, NUMBER, NUMBER]
     lib.mlp_kept.argtypes, lib.mlp_kept.restype = [ADDRESS], NUMBER
     lib.mlp_forward.argtypes = [ADDRESS, *inputs, ADDRESS, ADDRESS, NUMBER]
     lib.mlp_backward.argtypes = [ADDRESS, *inputs, *[ADDRESS] * 3, NUMBER]
-    lib.ppo_gradient.argtypes = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER]
-    lib.ppo_loss.argtypes = [NUMBER, *[ADDRESS] * 7]
-    for function in (lib.mlp_forward, lib.mlp_backward, lib.ppo_gradient, lib.ppo_loss):
-        function.restype = None
+    lib.cell_kept.argtypes, lib.cell_kept.restype = [ADDRESS, ADDRESS], NUMBER
+    lib.cell_forward.argtypes = [*[ADDRESS] * 4, NUMBER, ADDRESS, NUMBER]
+    lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]
+    lib.mlp_forward.restype = lib.mlp_backward.restype = lib.cell_forward.restype = lib.cell_backward.restype = None
+    for gradient in (lib.ppo_gradient, lib.ppo_gradient_of_sequences):
+        gradient.argtypes, gradient.restype = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER], None
     lib.adam_step.argtypes = [NUMBER, *[ADDRESS] * 4, NUMBER, ADDRESS]
     lib.adam_step.restype = ctypes.c_float
     return lib
-
-
-@cache
-def memory_library() -> ctypes.CDLL | None:
-    """The compiled functions of LSTM and GRU; None, with a warning, where they cannot be compiled."""
-    lib = _of_networks("memory.cpp")
-    if lib is None:
-        return None
-    lib.cell_kept.argtypes, lib.cell_kept.restype = [ADDRESS, NUMBER, NUMBER], NUMBER
-    lib.cell_forward.argtypes = [*[ADDRESS] * 4, NUMBER, ADDRESS, NUMBER]
-    lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]
-    lib.cell_forward.restype = lib.cell_backward.restype = None
-    return lib
-
-
-def _of_networks(name: str) -> ctypes.CDLL | None:
-    try:
-        openmp.share()
-        return jit.load_shared(jit.CSRC / "host" / name, "-ffp-contract=fast", "-fopenmp")
-    except (BuildError, OSError) as error:
-        text = f"trainings on the CPU take longer, because products of their networks could not be compiled: {error}"
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
-        return None
 
 
 @cache
@@ -88,12 +70,10 @@ def advantages_kernel(device_type: str) -> Any:
     return function
 
 
-def prepare(device: torch.device, remembers: bool) -> None:
+def prepare(device: torch.device) -> None:
     """Compiles the functions for updates on `device`, unless they are cached: before a training's clock runs."""
     if device.type == "cpu":
         library()
-        if remembers:
-            memory_library()
     if device.type in ("cpu", "cuda"):
         advantages_kernel(device.type)
 
@@ -103,11 +83,6 @@ def can_compute(*tensors: Tensor) -> bool:
     compiles nor exports."""
     plain = all(each.device.type == "cpu" and each.dtype in (torch.float32, torch.uint8) for each in tensors)
     return plain and not torch.compiler.is_compiling() and library() is not None
-
-
-def can_remember(*tensors: Tensor) -> bool:
-    """The same of the functions of LSTM and GRU."""
-    return can_compute(*tensors) and memory_library() is not None
 
 
 def threads() -> int:

@@ -1,4 +1,4 @@
-"""A memory: an LSTM or a GRU over sequences, computed by ``csrc/host/memory.cpp`` on the CPU, else by torch."""
+"""A memory: an LSTM or a GRU over sequences, computed by ``csrc/host/memory.h`` on the CPU, else by torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..base.kernels import ADDRESS, NUMBER, can_remember, fields, memory_library, threads
+from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
 from .encoders import linear
 
 
@@ -56,6 +56,13 @@ class Cell(nn.Module):
         nn.init.ones_(self.of_input.bias.data.split(size)[1])
         self.free = _Free()
 
+    @property
+    def parts(self) -> list[Tensor]:
+        """The parameters, as C++ takes them."""
+        # In torch's modules an attribute is looked up in three dicts, one after the other.
+        layers = self.of_input._parameters, self.of_hidden._parameters
+        return [each[name] for each in layers for name in ("weight", "bias")]
+
     def forward(self, gates: Tensor, state: Tensor) -> Tensor:
         """Gates of the input, `of_input(x)` `[..., gates * size]`, and a state to the next state, by torch."""
         if self.kind == "lstm":
@@ -71,24 +78,23 @@ class Cell(nn.Module):
 
     def step(self, inputs: Tensor, state: Tensor) -> Tensor:
         """One step of rows `[..., inputs]` with states `[..., state_size]`: the states behind it."""
-        if not can_remember(inputs, state):
+        if not can_compute(inputs, state):
             return self(self.of_input(inputs), state)
         rows, states = inputs.reshape(1, -1, self.inputs), state.reshape(-1, self.state_size)
         if torch.is_grad_enabled():
             return torch.cat(self.sequence(rows, Past(states, None, None)), dim=-1).view(state.shape)
         behind = torch.empty(states.shape)
-        given, taken, outputs = _Given(self), _Taken(rows, states, None, None), behind.data_ptr()
+        given, taken, outputs = Given(self), Taken(1, rows, Past(states, None, None)), behind.data_ptr()
         cells = outputs + 4 * self.size if self.kind == "lstm" else None
         places = outputs, cells, self.state_size, None
-        memory_library().cell_forward(given.address, taken.address, *places, threads())  # type: ignore[union-attr]
+        library().cell_forward(given.address, taken.address, *places, threads())  # type: ignore[union-attr]
         return behind.view(state.shape)
 
     def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, ...]:
         """Steps `[T, N, inputs]` to the states behind each, as they were before an end makes them zero: the outputs
         `[T, N, size]`, and of an LSTM the cells `[T, N, size]`."""
-        if can_remember(inputs, past.hidden):
-            parameters = [part for layer in (self.of_input, self.of_hidden) for part in (layer.weight, layer.bias)]
-            found = _Steps.apply(inputs, past.hidden, self, past.ends, past.active, *parameters)
+        if can_compute(inputs, past.hidden):
+            found = _Steps.apply(inputs, past.hidden, self, past.ends, past.active, *self.parts)
             return found if self.kind == "lstm" else found[:1]
         state, states = past.hidden, []
         for t, gates in enumerate(self.of_input(inputs).unbind()):  # one product for all steps
@@ -123,26 +129,24 @@ class _SequenceRecord(ctypes.Structure):
     _fields_ = fields(NUMBER, "steps rows") + fields(ADDRESS, "inputs state ends active")
 
 
-class _Given:
+class Given:
     """A cell as C++ takes it, with the places of gradients of its parameters."""
 
     def __init__(self, cell: Cell, gradients: Sequence[Tensor] = ()) -> None:
-        layers = cell.of_input, cell.of_hidden
-        # In torch's modules an attribute is looked up in three dicts, one after the other.
-        parameters = [each._parameters[name] for each in layers for name in ("weight", "bias")]
-        self._kept = [(NUMBER * len(some))(*(each.data_ptr() for each in some)) for some in (parameters, gradients)]
+        both = cell.parts, gradients
+        self._kept = [(NUMBER * len(some))(*(each.data_ptr() for each in some)) for some in both]
         places = map(ctypes.addressof, self._kept)
         self._record = _CellRecord(cell.kind == "lstm", cell.inputs, cell.size, *places)
         self.address = ctypes.addressof(self._record)
 
 
-class _Taken:
-    """A sequence as C++ takes it."""
+class Taken:
+    """A sequence `[T, N]` as C++ takes it; of inputs None where they are found there."""
 
-    def __init__(self, inputs: Tensor, state: Tensor, ends: Tensor | None, active: Tensor | None) -> None:
-        self._kept = [None if each is None else each.contiguous() for each in (inputs, state, ends, active)]
+    def __init__(self, steps: int, inputs: Tensor | None, past: Past) -> None:
+        self._kept = [None if each is None else each.contiguous() for each in (inputs, *past)]
         places = (None if each is None else each.data_ptr() for each in self._kept)
-        self._record = _SequenceRecord(*inputs.shape[:2], *places)
+        self._record = _SequenceRecord(steps, len(past.hidden), *places)
         self.address = ctypes.addressof(self._record)
 
 
@@ -153,19 +157,19 @@ class _Steps(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: Tensor, state: Tensor, cell: Cell, ends: Tensor | None, active: Tensor | None, *_: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        given, taken = _Given(cell), _Taken(inputs, state, ends, active)
+        given, taken = Given(cell), Taken(len(inputs), inputs, Past(state, ends, active))
         shape = *inputs.shape[:2], cell.size
         outputs, cells = torch.empty(shape), torch.empty(shape) if cell.kind == "lstm" else None
         kept = None
         if any(ctx.needs_input_grad):
-            size = memory_library().cell_kept(given.address, *inputs.shape[:2])  # type: ignore[union-attr]
+            size = library().cell_kept(given.address, taken.address)  # type: ignore[union-attr]
             kept = cell.free.room(size)
             ctx.set_materialize_grads(False)
             ctx.cell, ctx.kept, ctx.taken = cell, kept, taken
             ctx.shapes = inputs.shape, state.shape
         places = (None if each is None else each.data_ptr() for each in (outputs, cells))
         behind = cell.size, None if kept is None else kept.data_ptr()
-        memory_library().cell_forward(given.address, taken.address, *places, *behind, threads())  # type: ignore[union-attr]
+        library().cell_forward(given.address, taken.address, *places, *behind, threads())  # type: ignore[union-attr]
         return outputs, cells
 
     @staticmethod
@@ -174,14 +178,13 @@ class _Steps(torch.autograd.Function):
         if ctx.kept is None:
             raise RuntimeError("gradients of a network of torch_batchsim.train can be taken once")
         cell: Cell = ctx.cell
-        layers = cell.of_input, cell.of_hidden
-        gradients = [torch.empty_like(part) for each in layers for part in (each.weight, each.bias)]
+        gradients = [torch.empty_like(part) for part in cell.parts]
         wanted = zip(ctx.needs_input_grad, ctx.shapes, strict=False)
         of_inputs, of_state = (torch.empty(shape) if needed else None for needed, shape in wanted)
         by = [None if each is None else each.contiguous() for each in (of_outputs, of_cells)]
         places = (None if each is None else each.data_ptr() for each in (ctx.kept, *by, of_inputs, of_state))
-        given = _Given(cell, gradients)
-        memory_library().cell_backward(given.address, ctx.taken.address, *places, threads())  # type: ignore[union-attr]
+        given = Given(cell, gradients)
+        library().cell_backward(given.address, ctx.taken.address, *places, threads())  # type: ignore[union-attr]
         cell.free[:] = [ctx.kept]
         ctx.kept = ctx.taken = None
         return of_inputs, of_state, None, None, None, *gradients

@@ -64,6 +64,11 @@ class Network(nn.Module):
         """Whether it has layers only."""
         return self.trunk is None and self.cell is None
 
+    @property
+    def is_layers_and_memory(self) -> bool:
+        """Whether it has hidden layers, a memory and the last layer only."""
+        return self.trunk is None and self.cell is not None and self.perceptron.count > 0
+
     def forward(self, inputs: Tensor) -> Tensor:
         """`[..., encoder.size]` to `[..., outputs]`; with a memory to the inputs of the memory."""
         return self.perceptron(inputs if self.trunk is None else self.trunk(inputs))
@@ -74,8 +79,8 @@ class Network(nn.Module):
         return self.last(hidden[..., : self.cell.size]), hidden
 
     def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the parts of the states behind each step, as they
-        were before an end makes them zero."""
+        """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the parts of the states behind each step, as
+        they were before an end makes them zero."""
         parts = self.cell.sequence(self(inputs), past)
         return self.last(parts[0]), parts
 

@@ -1,5 +1,4 @@
-// LSTM and GRU over sequences on the CPU, forwards and backwards, for Python: train/base/kernels.py compiles this and calls
-// it with ctypes.
+// LSTM and GRU over sequences on the CPU, forwards and backwards.
 //
 // Rows do not depend on each other: a chunk of them passes through all steps, and its numbers stay in the cache of one
 // core. What does not depend on the state is one product for all steps: that with the inputs forwards, gradients of weights
@@ -9,11 +8,15 @@
 // A sample is a step of a row, a line of it four parts: of an LSTM the gates in, keep, new, out (i, f, g, o of torch), of a
 // GRU the part of the new state that the state gives, and the gates reset, keep (z of torch), new. So what inputs give
 // and what the state gives are consecutive parts, in both.
+#pragma once
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "host/vectors.h"
+
+namespace memory {
 
 // As train/policies/memory.py has them.
 struct CellGiven {
@@ -30,15 +33,13 @@ struct Sequence {
     const bool *ends, *active;
 };
 
-namespace {
-
 constexpr i64 chunk_rows = 24, tile_samples = 96, parts = 4;
 
-Vector load(const float *from) { return *reinterpret_cast<const Vector *>(from); }
-void store(float *to, Vector numbers) { *reinterpret_cast<Vector *>(to) = numbers; }
+inline Vector load(const float *from) { return *reinterpret_cast<const Vector *>(from); }
+inline void store(float *to, Vector numbers) { *reinterpret_cast<Vector *>(to) = numbers; }
 
 // 1 / (1 + exp(-x)), error below 2e-7.
-Vector sigmoid_of(Vector x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
+inline Vector sigmoid_of(Vector x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
 
 // The size of lines: an odd number of vectors, since in lines a power of 2 apart a column is in few sets of the cache.
 constexpr i64 line_of(i64 columns) { return columns / width % 2 ? columns : columns + width; }
@@ -75,8 +76,8 @@ struct Cell {
         of_input = place, of_hidden = of_input + inputs * input_line, bias = of_hidden + size * hidden_line;
         for (i64 gate = 0; gate < gates; ++gate) {
             const i64 column = input_column(gate), hidden = hidden_column(gate);
-            turn(parameter(0) + gate * size * inputs, inputs, of_input + column, input_line);
-            turn(parameter(2) + gate * size * size, size, of_hidden + hidden, hidden_line);
+            transpose(parameter(0) + gate * size * inputs, inputs, size, inputs, of_input + column, input_line);
+            transpose(parameter(2) + gate * size * size, size, size, size, of_hidden + hidden, hidden_line);
             for (i64 j = 0; j < size; ++j) {
                 bias[first_of_input + column + j] += parameter(1)[gate * size + j];
                 bias[hidden + j] += parameter(3)[gate * size + j];
@@ -92,28 +93,6 @@ struct Cell {
             pad(parameter(0) + gate * size * inputs, inputs, size, inputs, input_back + input_column(gate) * in);
             pad(parameter(2) + gate * size * size, size, size, size, hidden_back + hidden_column(gate) * part);
         }
-    }
-
-    // From [size][count] to [count][line].
-    void turn(const float *from, i64 count, float *to, i64 line) const {
-        constexpr i64 square = 16;
-        for (i64 j = 0; j < size; j += square)
-            for (i64 i = 0; i < count; i += square) {
-                const i64 end = std::min(count, i + square), end_j = std::min(size, j + square);
-                for (i64 k = i; k < end; ++k)
-                    for (i64 l = j; l < end_j; ++l) to[k * line + l] = from[l * count + k];
-            }
-    }
-
-    // And back.
-    void turn_back(const float *from, i64 line, i64 count, float *to) const {
-        constexpr i64 square = 16;
-        for (i64 j = 0; j < size; j += square)
-            for (i64 i = 0; i < count; i += square) {
-                const i64 end = std::min(count, i + square), end_j = std::min(size, j + square);
-                for (i64 l = j; l < end_j; ++l)
-                    for (i64 k = i; k < end; ++k) to[l * count + k] = from[k * line + l];
-            }
     }
 };
 
@@ -143,17 +122,18 @@ struct Chunk {
 // ---- forwards ----------------------------------------------------------------------------------------------------------
 
 // A step of a row: its line, the state before it, and the one behind it; gates stay in the line.
-void step_lstm(i64 part, float *line, const float *cell, float *hidden_next, float *cell_next, float *tangent) {
+inline void step_lstm(i64 part, float *line, const float *cell, float *hidden_next, float *cell_next, float *tangent) {
     for (i64 j = 0; j < part; j += width) {
         const Vector in = sigmoid_of(load(line + j)), keep = sigmoid_of(load(line + part + j));
         const Vector fresh = tanh_of(load(line + 2 * part + j)), out = sigmoid_of(load(line + 3 * part + j));
         const Vector next = keep * load(cell + j) + in * fresh, of_next = tanh_of(next);
-        store(line + j, in), store(line + part + j, keep), store(line + 2 * part + j, fresh), store(line + 3 * part + j, out);
+        store(line + j, in), store(line + part + j, keep);
+        store(line + 2 * part + j, fresh), store(line + 3 * part + j, out);
         store(cell_next + j, next), store(tangent + j, of_next), store(hidden_next + j, out * of_next);
     }
 }
 
-void step_gru(i64 part, float *line, const float *hidden, float *hidden_next) {
+inline void step_gru(i64 part, float *line, const float *hidden, float *hidden_next) {
     for (i64 j = 0; j < part; j += width) {
         const Vector reset = sigmoid_of(load(line + part + j)), keep = sigmoid_of(load(line + 2 * part + j));
         const Vector fresh = tanh_of(load(line + 3 * part + j) + reset * load(line + j));
@@ -162,7 +142,7 @@ void step_gru(i64 part, float *line, const float *hidden, float *hidden_next) {
     }
 }
 
-void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float *outputs, float *cells, i64 outputs_row) {
+inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float *outputs, float *cells, i64 outputs_row) {
     static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, state_size = (cell.is_lstm ? 2 : 1) * size;
     product(false, chunk.samples, cell.input_columns, cell.inputs, chunk.inputs(cell, given, buffer), cell.inputs, 1,
@@ -189,7 +169,7 @@ void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float 
                 step_gru(part, lines + r * cell.line, hidden, hidden_next);
             }
             std::memcpy(outputs + place * outputs_row, hidden_next, 4 * size);
-            if (cell.is_lstm) std::memcpy(cells + place * outputs_row, cell_next, 4 * size);
+            if (cells) std::memcpy(cells + place * outputs_row, cell_next, 4 * size);
             if (given.ends && given.ends[place]) {
                 std::fill(hidden_next, hidden_next + part, 0.0f);
                 if (cell.is_lstm) std::fill(cell_next, cell_next + part, 0.0f);
@@ -202,7 +182,7 @@ void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float 
 
 // A step of a row: gradients of what stood in its line before the gates replace them. Those of the state behind it, `of_hidden`
 // and `of_cell`, become those of the state before it, but for what comes through the line.
-void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden, float *of_cell) {
+inline void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden, float *of_cell) {
     for (i64 j = 0; j < part; j += width) {
         const Vector in = load(line + j), keep = load(line + part + j), fresh = load(line + 2 * part + j);
         const Vector out = load(line + 3 * part + j), by = load(of_hidden + j), tanh = load(tangent + j);
@@ -215,7 +195,7 @@ void back_lstm(i64 part, float *line, const float *cell, const float *tangent, f
     }
 }
 
-void back_gru(i64 part, float *line, const float *hidden, float *of_hidden) {
+inline void back_gru(i64 part, float *line, const float *hidden, float *of_hidden) {
     for (i64 j = 0; j < part; j += width) {
         const Vector given = load(line + j), reset = load(line + part + j), keep = load(line + 2 * part + j);
         const Vector fresh = load(line + 3 * part + j), by = load(of_hidden + j);
@@ -229,7 +209,7 @@ void back_gru(i64 part, float *line, const float *hidden, float *of_hidden) {
 }
 
 // `sums` are laid as weights and bias are forwards.
-void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs, const float *of_cells,
+inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs, const float *of_cells,
               float *of_inputs, float *of_state, float *sums) {
     static thread_local Buffer buffer, copied;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, in = padded(cell.inputs);
@@ -283,57 +263,58 @@ void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const
     }
 }
 
-i64 chunks_of(const Sequence &given) { return (given.rows + chunk_rows - 1) / chunk_rows; }
-
-}  // namespace
-
-#define TBS_EXPORTED extern "C" __attribute__((visibility("default")))
+inline i64 chunks_of(const Sequence &given) { return (given.rows + chunk_rows - 1) / chunk_rows; }
 
 // Numbers that forwards keeps of a sequence for backwards.
-TBS_EXPORTED i64 cell_kept(const CellGiven *given, i64 steps, i64 rows) { return Cell(*given).kept(steps, rows); }
+inline i64 kept_size(const CellGiven &given, const Sequence &sequence) {
+    return chunks_of(sequence) * Cell(given).kept(sequence.steps, chunk_rows);
+}
 
 // Writes the states behind each step, as they were before an end makes them zero: to `outputs` [steps, rows, size], and the
-// cells of an LSTM to `cells`; consecutive rows are `outputs_row` apart. `kept`, if it is given, gets what backwards needs.
-TBS_EXPORTED void cell_forward(const CellGiven *given, const Sequence *sequence, float *outputs, float *cells,
-                               i64 outputs_row, float *kept, i64 threads) {
+// cells of an LSTM to `cells`, if it is given; consecutive rows are `outputs_row` apart. `kept`, if it is given, gets what backwards needs.
+inline void forward(const CellGiven &given, const Sequence &sequence, float *outputs, float *cells, i64 outputs_row,
+                    float *kept, i64 threads) {
     static thread_local Buffer weights;
-    Cell cell(*given);
+    Cell cell(given);
     cell.lay_forwards(weights.of(cell.forwards_size()));
-    threads = useful_threads(threads, sequence->steps * sequence->rows * cell.forwards_size());
-    const i64 chunks = chunks_of(*sequence), size = cell.kept(sequence->steps, chunk_rows);
+    threads = useful_threads(threads, sequence.steps * sequence.rows * cell.forwards_size());
+    const i64 chunks = chunks_of(sequence), size = cell.kept(sequence.steps, chunk_rows);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < chunks; ++index) {
         static thread_local Buffer own;
-        const Chunk chunk(cell, *sequence, index, kept ? kept + index * size : own.of(size));
-        forward(cell, *sequence, chunk, outputs, cells, outputs_row);
+        const Chunk chunk(cell, sequence, index, kept ? kept + index * size : own.of(size));
+        forward(cell, sequence, chunk, outputs, cells, outputs_row);
     }
 }
 
 // Gradients of all parameters, of the inputs [steps, rows, inputs], and of the first state, [rows, size] or [rows, 2 * size],
 // where there is a place; given those of outputs and of cells, [steps, rows, size], null where they are zero. `kept`, which
-// is used up, and the sequence are those of cell_forward.
-TBS_EXPORTED void cell_backward(const CellGiven *given, const Sequence *sequence, float *kept, const float *of_outputs,
-                                const float *of_cells, float *of_inputs, float *of_state, i64 threads) {
+// is used up, and the sequence are those of forward.
+inline void backward(const CellGiven &given, const Sequence &sequence, float *kept, const float *of_outputs,
+                     const float *of_cells, float *of_inputs, float *of_state, i64 threads) {
     static thread_local Buffer weights, sums_buffer;
-    Cell cell(*given);
+    Cell cell(given);
     cell.lay_backwards(weights.of(cell.backwards_size()));
-    threads = useful_threads(threads, 2 * sequence->steps * sequence->rows * cell.backwards_size());
-    const i64 chunks = std::max<i64>(1, chunks_of(*sequence)), size = cell.kept(sequence->steps, chunk_rows);
+    threads = useful_threads(threads, 2 * sequence.steps * sequence.rows * cell.backwards_size());
+    const i64 chunks = std::max<i64>(1, chunks_of(sequence)), size = cell.kept(sequence.steps, chunk_rows);
     const i64 sums_size = cell.forwards_size();
     float *const sums = sums_buffer.of(chunks * sums_size);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < chunks; ++index) {
-        const Chunk chunk(cell, *sequence, index, kept + index * size);
-        backward(cell, *sequence, chunk, of_outputs, of_cells, of_inputs, of_state, sums + index * sums_size);
+        const Chunk chunk(cell, sequence, index, kept + index * size);
+        backward(cell, sequence, chunk, of_outputs, of_cells, of_inputs, of_state, sums + index * sums_size);
     }
     for (i64 chunk = 1; chunk < chunks; ++chunk)
         for (i64 i = 0; i < sums_size; ++i) sums[i] += sums[chunk * sums_size + i];
     const float *const by_hidden = sums + cell.inputs * cell.input_line, *const by_bias = by_hidden + cell.size * cell.hidden_line;
     for (i64 gate = 0; gate < cell.gates; ++gate) {
         const i64 column = cell.input_column(gate), hidden = cell.hidden_column(gate), row = gate * cell.size;
-        cell.turn_back(sums + column, cell.input_line, cell.inputs, cell.gradient(0) + row * cell.inputs);
-        cell.turn_back(by_hidden + hidden, cell.hidden_line, cell.size, cell.gradient(2) + row * cell.size);
+        float *const of_input = cell.gradient(0) + row * cell.inputs, *const of_hidden = cell.gradient(2) + row * cell.size;
+        transpose(sums + column, cell.input_line, cell.inputs, cell.size, of_input, cell.inputs);
+        transpose(by_hidden + hidden, cell.hidden_line, cell.size, cell.size, of_hidden, cell.size);
         std::memcpy(cell.gradient(1) + row, by_bias + cell.first_of_input + column, 4 * cell.size);
         std::memcpy(cell.gradient(3) + row, by_bias + hidden, 4 * cell.size);
     }
 }
+
+}  // namespace memory

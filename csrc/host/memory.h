@@ -1,11 +1,11 @@
 // LSTM and GRU over sequences on the CPU, forwards and backwards.
 //
 // Rows do not depend on each other: a chunk of them passes through all steps, and its numbers stay in the cache of one
-// core. What does not depend on the state is one product for all steps: that with the inputs forwards, gradients of weights
-// and inputs backwards. A step has one product with the state, and one pass for all that stands between products. Sums over
-// rows are those of chunks, in turn, whatever the number of threads.
+// core. What does not depend on the state is one product for all steps: that with the inputs forwards, gradients of
+// weights and inputs backwards. A step has one product with the state, and one pass for all that stands between products.
+// Sums over rows are those of chunks, in turn, whatever the number of threads.
 //
-// A sample is a step of a row, a line of it four parts: of an LSTM the gates in, keep, new, out (i, f, g, o of torch), of a
+// A sample is a step of a row, its line four parts: of an LSTM the gates in, keep, new, out (i, f, g, o of torch), of a
 // GRU the part of the new state that the state gives, and the gates reset, keep (z of torch), new. So what inputs give
 // and what the state gives are consecutive parts, in both.
 #pragma once
@@ -24,9 +24,9 @@ struct CellGiven {
     const i64 *addresses, *gradients;  // of input: weight, bias; of hidden: weight, bias
 };
 
-// Inputs [steps, rows, inputs]; the state before the first step [rows, size], of an LSTM [rows, 2 * size]. The state is zero
-// behind a step that ends an episode, [steps, rows], and waits where a row is not active, [steps, rows]. The last two may be
-// null.
+// Inputs [steps, rows, inputs]; the state before the first step [rows, size], of an LSTM [rows, 2 * size]. The state is
+// zero behind a step that ends an episode, [steps, rows], and waits where a row is not active, [steps, rows]. The last two
+// may be null.
 struct Sequence {
     i64 steps, rows;
     const float *inputs, *state;
@@ -50,13 +50,16 @@ struct Cell {
     i64 first_of_input, input_columns, hidden_columns;
     i64 line, input_line, hidden_line;
     const CellGiven &given;
-    float *of_input = nullptr, *of_hidden = nullptr, *bias = nullptr;  // [inputs][input_line], [size][hidden_line], [line]
-    float *input_back = nullptr, *hidden_back = nullptr;               // [input_columns][padded], [hidden_columns][part]
+    // Weights as forwards needs them: [inputs][input_line], [size][hidden_line], [line]
+    float *of_input = nullptr, *of_hidden = nullptr, *bias = nullptr;
+    // And as backwards needs them: [input_columns][padded inputs], [hidden_columns][part].
+    float *input_back = nullptr, *hidden_back = nullptr;
 
     explicit Cell(const CellGiven &cell)
         : is_lstm(cell.is_lstm), inputs(cell.inputs), size(cell.size), part(padded(size)), gates(is_lstm ? 4 : 3),
           first_of_input(is_lstm ? 0 : part), input_columns(gates * part), hidden_columns(gates * part),
-          line(line_of(parts * part)), input_line(line_of(input_columns)), hidden_line(line_of(hidden_columns)), given(cell) {}
+          line(line_of(parts * part)), input_line(line_of(input_columns)), hidden_line(line_of(hidden_columns)),
+          given(cell) {}
 
     // The column of a gate of torch among those of inputs, and among those of the state.
     i64 input_column(i64 gate) const { return gate * part; }
@@ -146,7 +149,8 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
     static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, state_size = (cell.is_lstm ? 2 : 1) * size;
     product(false, chunk.samples, cell.input_columns, cell.inputs, chunk.inputs(cell, given, buffer), cell.inputs, 1,
-            cell.of_input, cell.input_line, cell.bias + cell.first_of_input, false, chunk.lines + cell.first_of_input, cell.line);
+            cell.of_input, cell.input_line, cell.bias + cell.first_of_input, false, chunk.lines + cell.first_of_input,
+            cell.line);
     for (i64 s = 0; s < chunk.samples && cell.first_of_input; ++s)
         std::memcpy(chunk.lines + s * cell.line, cell.bias, 4 * cell.first_of_input);
     pad(given.state + chunk.first * state_size, state_size, rows, size, chunk.hidden);
@@ -180,8 +184,8 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
 
 // ---- backwards ---------------------------------------------------------------------------------------------------------
 
-// A step of a row: gradients of what stood in its line before the gates replace them. Those of the state behind it, `of_hidden`
-// and `of_cell`, become those of the state before it, but for what comes through the line.
+// A step of a row: gradients of what stood in its line before the gates replace them. Those of the state behind it,
+// `of_hidden` and `of_cell`, become those of the state before it, but for what comes through the line.
 inline void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden, float *of_cell) {
     for (i64 j = 0; j < part; j += width) {
         const Vector in = load(line + j), keep = load(line + part + j), fresh = load(line + 2 * part + j);
@@ -306,10 +310,12 @@ inline void backward(const CellGiven &given, const Sequence &sequence, float *ke
     }
     for (i64 chunk = 1; chunk < chunks; ++chunk)
         for (i64 i = 0; i < sums_size; ++i) sums[i] += sums[chunk * sums_size + i];
-    const float *const by_hidden = sums + cell.inputs * cell.input_line, *const by_bias = by_hidden + cell.size * cell.hidden_line;
+    const float *const by_hidden = sums + cell.inputs * cell.input_line;
+    const float *const by_bias = by_hidden + cell.size * cell.hidden_line;
     for (i64 gate = 0; gate < cell.gates; ++gate) {
         const i64 column = cell.input_column(gate), hidden = cell.hidden_column(gate), row = gate * cell.size;
-        float *const of_input = cell.gradient(0) + row * cell.inputs, *const of_hidden = cell.gradient(2) + row * cell.size;
+        float *const of_input = cell.gradient(0) + row * cell.inputs;
+        float *const of_hidden = cell.gradient(2) + row * cell.size;
         transpose(sums + column, cell.input_line, cell.inputs, cell.size, of_input, cell.inputs);
         transpose(by_hidden + hidden, cell.hidden_line, cell.size, cell.size, of_hidden, cell.size);
         std::memcpy(cell.gradient(1) + row, by_bias + cell.first_of_input + column, 4 * cell.size);

@@ -137,7 +137,7 @@ class PPO(ActorCriticLearner):
         """Epochs of minibatch updates. KL and clip fraction are those of each epoch's last minibatch."""
         config, ranks = self.config, self.ranks
         clip_fractions = []
-        at_once = Minibatches(batch, self.agent.policy.sizes) if self.fits_at_once(batch) else None
+        at_once = self.at_once(batch)
         for _ in range(config.update_epochs):
             if at_once is None:
                 for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
@@ -189,23 +189,24 @@ class PPO(ActorCriticLearner):
 
     # ---- the same in one pass over a minibatch instead of some hundred ----
 
-    def fits_at_once(self, batch: Batch) -> bool:
-        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons, also
-        with a memory, with a policy of choices, in one process on the CPU."""
+    def at_once(self, batch: Batch) -> Minibatches | None:
+        """For `differentiate_at_once`, where it may take the place of `losses` and `differentiate`: for perceptrons,
+        also with a memory, with a policy of choices, in one process on the CPU."""
         agent = self.agent
         networks = agent.actor, agent.critic
-        return (
+        fits = (
             self.ranks.count == 1
             and isinstance(agent.policy, CategoricalPolicy)
             and all(each.is_perceptron or each.is_layers_and_memory for each in networks)
             and can_compute(batch.inputs)
         )
+        return Minibatches(batch, agent.policy.sizes, *networks) if fits else None
 
     def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Writes the gradient of the loss of the samples, or rows, `order`; returns the parts of the loss, and the log
         of the probability ratio: those of `losses` except for the last bits."""
-        config, agent = self.config, self.agent
+        config = self.config
         settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-        means, log_ratio = batch.gradient(order, agent.actor, agent.critic, settings)
+        means, log_ratio = batch.gradient(order, settings)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -26,10 +26,10 @@ class LossSettings(ctypes.Structure):
 
 
 class Minibatches:
-    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each: of samples, or of rows
-    where networks have a memory. Of each sample nothing is copied."""
+    """Those of a batch, `ppo.Batch`, for networks with a policy of categorical choices, of `sizes` each: of samples, or
+    of rows where networks have a memory. Of samples nothing is copied. Parameters must keep their places."""
 
-    def __init__(self, batch: Any, sizes: list[int]) -> None:
+    def __init__(self, batch: Any, sizes: list[int], actor: Network, critic: Network) -> None:
         self._batch, self._choices, self._sizes = batch, len(sizes), (NUMBER * len(sizes))(*sizes)
         inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
         inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
@@ -40,9 +40,12 @@ class Minibatches:
         self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
         self.count = len(inputs)
         """Samples, or rows."""
-        if batch.ends is not None:
+        if batch.ends is None:
+            self._perceptrons = [_with_gradients(each.perceptron) for each in (actor, critic)]
+        else:
             steps, self.count = batch.ends.shape
             self._steps = torch.arange(0, steps * self.count, self.count).unsqueeze(-1)
+            self._remembering = [_Remembering(each) for each in (actor, critic)]
 
     def samples(self, order: Tensor) -> Tensor:
         """The samples of a minibatch of the samples, or rows, `order`: int64 `[B]`, step after step."""
@@ -52,9 +55,7 @@ class Minibatches:
         """Which of these are active, bool `[B]`."""
         return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
 
-    def gradient(
-        self, order: Tensor, actor: Network, critic: Network, settings: LossSettings
-    ) -> tuple[Tensor, Tensor]:
+    def gradient(self, order: Tensor, settings: LossSettings) -> tuple[Tensor, Tensor]:
         """PPO's loss of the samples, or rows, `order`, as `PPO.losses` has it.
 
         Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
@@ -66,14 +67,13 @@ class Minibatches:
         given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
         places = log_ratios.data_ptr(), means.data_ptr()
         if batch.ends is None:
-            networks = [_with_gradients(each.perceptron) for each in (actor, critic)]
-            compute = library().ppo_gradient  # type: ignore[union-attr]
-        else:
-            ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
-            pairs = (actor, batch.actor_hidden), (critic, batch.critic_hidden)
-            both = [_Remembering(network, Past(hidden[order], ends, active)) for network, hidden in pairs]
-            networks = [each.address for each in both]
-            compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
+            compute, networks = library().ppo_gradient, self._perceptrons  # type: ignore[union-attr]
+            compute(*networks, self._choices, *given, *places, threads())
+            return means, log_ratios
+        ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
+        hidden = zip(self._remembering, (batch.actor_hidden, batch.critic_hidden), strict=True)
+        networks = [each.behind(Past(states[order], ends, active)) for each, states in hidden]
+        compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
         compute(*networks, self._choices, *given, *places, threads())
         return means, log_ratios
 
@@ -84,14 +84,17 @@ def _with_gradients(perceptron: Perceptron) -> int:
 
 
 class _Remembering:
-    """A network with a memory, and its past, as C++ takes them, gradients in those of the parameters."""
+    """A network with a memory as C++ takes it, gradients in those of the parameters."""
 
-    def __init__(self, network: Network, past: Past) -> None:
-        cell = Given(network.cell, [part.grad for part in network.cell.parts])
-        self._kept = cell, Taken(len(past.ends), None, past)
-        layers = _with_gradients(network.perceptron), _with_gradients(network.last)
-        self._record = _RememberingRecord(*layers, *(each.address for each in self._kept))
-        self.address = ctypes.addressof(self._record)
+    def __init__(self, network: Network) -> None:
+        self._cell = Given(network.cell, [part.grad for part in network.cell.parts])
+        self._layers = _with_gradients(network.perceptron), _with_gradients(network.last)
+
+    def behind(self, past: Past) -> int:
+        """Its address, with a past."""
+        self._taken = Taken(len(past.ends), None, past)
+        self._record = _RememberingRecord(*self._layers, self._cell.address, self._taken.address)
+        return ctypes.addressof(self._record)
 
 
 class _RememberingRecord(ctypes.Structure):

@@ -2,8 +2,8 @@
 //
 // Rows do not depend on each other: a chunk of them passes through all steps, and its numbers stay in the cache of one
 // core. What does not depend on the state is one product for all steps: that with the inputs forwards, gradients of
-// weights and inputs backwards. A step has one product with the state, and one pass for all that stands between products.
-// Sums over rows are those of chunks, in turn, whatever the number of threads.
+// weights and inputs backwards. A step has one product with the state, and one pass for all between products. Sums over
+// rows are those of chunks, in turn, whatever the number of threads.
 //
 // A sample is a step of a row, its line four parts: of an LSTM the gates in, keep, new, out (i, f, g, o of torch), of a
 // GRU the part of the new state that the state gives, and the gates reset, keep (z of torch), new. So what inputs give
@@ -25,8 +25,8 @@ struct CellGiven {
 };
 
 // Inputs [steps, rows, inputs]; the state before the first step [rows, size], of an LSTM [rows, 2 * size]. The state is
-// zero behind a step that ends an episode, [steps, rows], and waits where a row is not active, [steps, rows]. The last two
-// may be null.
+// zero behind a step that ends an episode, [steps, rows], and waits where a row is not active, [steps, rows]. Both may
+// be null.
 struct Sequence {
     i64 steps, rows;
     const float *inputs, *state;
@@ -109,7 +109,9 @@ struct Chunk {
           samples(steps * rows), lines(place), hidden(lines + samples * cell.line),
           cells(hidden + (steps + 1) * rows * cell.part), tangents(cells + (steps + 1) * rows * cell.part) {}
 
-    i64 among_all(const Sequence &given, i64 sample) const { return sample / rows * given.rows + first + sample % rows; }
+    i64 among_all(const Sequence &given, i64 sample) const {
+        return sample / rows * given.rows + first + sample % rows;
+    }
 
     // Its inputs [samples, inputs], which are copied into a buffer unless they are consecutive.
     const float *inputs(const Cell &cell, const Sequence &given, Buffer &buffer) const {
@@ -122,7 +124,7 @@ struct Chunk {
     }
 };
 
-// ---- forwards ----------------------------------------------------------------------------------------------------------
+// ---- forwards --------------------------------------------------------------------------------------------------
 
 // A step of a row: its line, the state before it, and the one behind it; gates stay in the line.
 inline void step_lstm(i64 part, float *line, const float *cell, float *hidden_next, float *cell_next, float *tangent) {
@@ -145,7 +147,8 @@ inline void step_gru(i64 part, float *line, const float *hidden, float *hidden_n
     }
 }
 
-inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float *outputs, float *cells, i64 outputs_row) {
+inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float *outputs, float *cells,
+                    i64 outputs_row) {
     static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, state_size = (cell.is_lstm ? 2 : 1) * size;
     product(false, chunk.samples, cell.input_columns, cell.inputs, chunk.inputs(cell, given, buffer), cell.inputs, 1,
@@ -182,11 +185,12 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
     }
 }
 
-// ---- backwards ---------------------------------------------------------------------------------------------------------
+// ---- backwards -------------------------------------------------------------------------------------------------
 
 // A step of a row: gradients of what stood in its line before the gates replace them. Those of the state behind it,
 // `of_hidden` and `of_cell`, become those of the state before it, but for what comes through the line.
-inline void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden, float *of_cell) {
+inline void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden,
+                      float *of_cell) {
     for (i64 j = 0; j < part; j += width) {
         const Vector in = load(line + j), keep = load(line + part + j), fresh = load(line + 2 * part + j);
         const Vector out = load(line + 3 * part + j), by = load(of_hidden + j), tanh = load(tangent + j);
@@ -213,8 +217,8 @@ inline void back_gru(i64 part, float *line, const float *hidden, float *of_hidde
 }
 
 // `sums` are laid as weights and bias are forwards.
-inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs, const float *of_cells,
-              float *of_inputs, float *of_state, float *sums) {
+inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs,
+                     const float *of_cells, float *of_inputs, float *of_state, float *sums) {
     static thread_local Buffer buffer, copied;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, in = padded(cell.inputs);
     float *const of_hidden = buffer.of(2 * rows * part + tile_samples * in), *const of_cell = of_hidden + rows * part;
@@ -223,7 +227,8 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
         float *const lines = chunk.lines + t * rows * cell.line;
         for (i64 r = 0; r < rows; ++r) {
             const i64 sample = t * rows + r, place = t * given.rows + chunk.first + r;
-            float *const hidden = of_hidden + r * part, *const own = of_cell + r * part, *const line = lines + r * cell.line;
+            float *const hidden = of_hidden + r * part, *const own = of_cell + r * part;
+            float *const line = lines + r * cell.line;
             if (given.ends && given.ends[place]) {
                 std::fill(hidden, hidden + part, 0.0f);
                 std::fill(own, own + part, 0.0f);
@@ -256,12 +261,13 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
         const float *const lines = chunk.lines + first * cell.line, *const of_gates = lines + cell.first_of_input;
         product(false, cell.inputs, cell.input_columns, some, inputs + first * cell.inputs, 1, cell.inputs, of_gates,
                 cell.line, nullptr, true, sums, cell.input_line);
-        product(false, size, cell.hidden_columns, some, chunk.hidden + first * part, 1, part, lines, cell.line, nullptr, true,
-                by_hidden, cell.hidden_line);
+        product(false, size, cell.hidden_columns, some, chunk.hidden + first * part, 1, part, lines, cell.line, nullptr,
+                true, by_hidden, cell.hidden_line);
         for (i64 s = 0; s < some; ++s)
             for (i64 j = 0; j < parts * part; ++j) by_bias[j] += lines[s * cell.line + j];
         if (!of_inputs) continue;
-        product(false, some, in, cell.input_columns, of_gates, cell.line, 1, cell.input_back, in, nullptr, false, found, in);
+        product(false, some, in, cell.input_columns, of_gates, cell.line, 1, cell.input_back, in, nullptr, false, found,
+                in);
         for (i64 s = 0; s < some; ++s)
             std::memcpy(of_inputs + chunk.among_all(given, first + s) * cell.inputs, found + s * in, 4 * cell.inputs);
     }
@@ -274,8 +280,9 @@ inline i64 kept_size(const CellGiven &given, const Sequence &sequence) {
     return chunks_of(sequence) * Cell(given).kept(sequence.steps, chunk_rows);
 }
 
-// Writes the states behind each step, as they were before an end makes them zero: to `outputs` [steps, rows, size], and the
-// cells of an LSTM to `cells`, if it is given; consecutive rows are `outputs_row` apart. `kept`, if it is given, gets what backwards needs.
+// Writes the states behind each step, as they were before an end makes them zero: to `outputs` [steps, rows, size], and
+// the cells of an LSTM to `cells`, if it is given; consecutive rows are `outputs_row` apart. `kept`, if given, gets what
+// backwards needs.
 inline void forward(const CellGiven &given, const Sequence &sequence, float *outputs, float *cells, i64 outputs_row,
                     float *kept, i64 threads) {
     static thread_local Buffer weights;
@@ -291,9 +298,9 @@ inline void forward(const CellGiven &given, const Sequence &sequence, float *out
     }
 }
 
-// Gradients of all parameters, of the inputs [steps, rows, inputs], and of the first state, [rows, size] or [rows, 2 * size],
-// where there is a place; given those of outputs and of cells, [steps, rows, size], null where they are zero. `kept`, which
-// is used up, and the sequence are those of forward.
+// Gradients of all parameters, of the inputs [steps, rows, inputs], and of the first state, [rows, size] or
+// [rows, 2 * size], where there is a place; given those of outputs and of cells, [steps, rows, size], null where
+// zero. `kept`, which is used up, and the sequence are those of forward.
 inline void backward(const CellGiven &given, const Sequence &sequence, float *kept, const float *of_outputs,
                      const float *of_cells, float *of_inputs, float *of_state, i64 threads) {
     static thread_local Buffer weights, sums_buffer;

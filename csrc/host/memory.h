@@ -281,7 +281,7 @@ inline i64 kept_size(const CellGiven &given, const Sequence &sequence) {
 }
 
 // Writes the states behind each step, as they were before an end makes them zero: to `outputs` [steps, rows, size], and
-// the cells of an LSTM to `cells`, if it is given; consecutive rows are `outputs_row` apart. `kept`, if given, gets what
+// the cells of an LSTM to `cells`, if given; consecutive rows are `outputs_row` apart. `kept`, if given, gets what
 // backwards needs.
 inline void forward(const CellGiven &given, const Sequence &sequence, float *outputs, float *cells, i64 outputs_row,
                     float *kept, i64 threads) {

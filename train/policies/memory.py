@@ -60,7 +60,7 @@ class Cell(nn.Module):
     def parts(self) -> list[Tensor]:
         """The parameters, as C++ takes them."""
         # In torch's modules an attribute is looked up in three dicts, one after the other.
-        layers = self.of_input._parameters, self.of_hidden._parameters
+        layers: list[dict[str, Any]] = [self.of_input._parameters, self.of_hidden._parameters]
         return [each[name] for each in layers for name in ("weight", "bias")]
 
     def forward(self, gates: Tensor, state: Tensor) -> Tensor:

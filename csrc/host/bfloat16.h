@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "host/buffer.h"
+#include "host/transpose.h"
 
 #if defined(__linux__) && defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__)
 #define TBS_BFLOAT16 1
@@ -34,8 +35,6 @@ inline bool available() {
 // consecutive numbers of the sum.
 constexpr i64 lines = 16, pairs = 16, step = 2 * pairs;
 
-inline __mmask16 first(i64 some) { return some >= 16 ? 0xffff : static_cast<__mmask16>((1u << std::max<i64>(some, 0)) - 1); }
-
 // Word v: even[v] in its lower half, odd[v] in its upper one.
 inline __m512i paired(__m512 even, __m512 odd) {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
@@ -48,30 +47,6 @@ inline __m512i pair_of_lines(const float *b, i64 next, i64 count, i64 pair, __mm
     const float *const even = b + 2 * pair * next;
     return paired(_mm512_maskz_loadu_ps(2 * pair < count ? columns : 0, even),
                   _mm512_maskz_loadu_ps(2 * pair + 1 < count ? columns : 0, even + next));
-}
-
-// Line i of what comes out is column i of what goes in. (g++ warns of the forms without a mask.)
-inline void transpose(__m512i (&words)[16]) {
-    __m512i t[16];
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_maskz_unpacklo_epi32(-1, words[i], words[i + 1]);
-        t[i + 1] = _mm512_maskz_unpackhi_epi32(-1, words[i], words[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; ++j) {
-            words[i + 2 * j] = _mm512_maskz_unpacklo_epi64(-1, t[i + j], t[i + j + 2]);
-            words[i + 2 * j + 1] = _mm512_maskz_unpackhi_epi64(-1, t[i + j], t[i + j + 2]);
-        }
-    // Now words[4 * i + c] has, in each of its four parts p, column 4 * p + c of lines 4 * i to 4 * i + 3.
-    for (int c = 0; c < 4; ++c) {
-        const __m512i a = _mm512_maskz_shuffle_i32x4(-1, words[c], words[4 + c], 0x88);
-        const __m512i b = _mm512_maskz_shuffle_i32x4(-1, words[c], words[4 + c], 0xdd);
-        const __m512i d = _mm512_maskz_shuffle_i32x4(-1, words[8 + c], words[12 + c], 0x88);
-        const __m512i e = _mm512_maskz_shuffle_i32x4(-1, words[8 + c], words[12 + c], 0xdd);
-        t[c] = _mm512_maskz_shuffle_i32x4(-1, a, d, 0x88), t[8 + c] = _mm512_maskz_shuffle_i32x4(-1, a, d, 0xdd);
-        t[4 + c] = _mm512_maskz_shuffle_i32x4(-1, b, e, 0x88), t[12 + c] = _mm512_maskz_shuffle_i32x4(-1, b, e, 0xdd);
-    }
-    for (int i = 0; i < 16; ++i) words[i] = t[i];
 }
 
 // a as the units take it: [rows, filled up to 16][steps][16] words. Number (r, i) is a[r * a_row + i * a_next]; one of the

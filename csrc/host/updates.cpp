@@ -1,11 +1,10 @@
 // The arithmetic of updates on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
-// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, at the end Adam.
+// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, also of networks with the
+// memory of host/memory.h, at the end Adam.
 //
-// Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Every product is one kernel, `block`:
-// a few rows times a few vectors, held in registers. Numbers of a row stand in whole vectors, the last filled with zeros,
-// so that no kernel has a remainder to think of. Observations of games are mostly zeros: where they are, the first
-// layer's products skip these, in the same order and so to the same bits. Sums over rows have an order that does not
-// depend on the number of threads: chunks of rows, each its own sums, and these in turn.
+// Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Observations of games are mostly
+// zeros: where they are, the first layer's products skip these, in the same order and so to the same bits. Sums over rows
+// have an order that does not depend on the number of threads: chunks of rows, each its own sums, and these in turn.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,106 +12,12 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__AVX__)
-#include <immintrin.h>
-#endif
-
-#include "host/bfloat16.h"
-#include "host/buffer.h"
+#include "host/memory.h"
+#include "host/vectors.h"
 
 namespace {
 
-using i64 = std::int64_t;
-
-#if defined(__AVX512F__)
-constexpr int width = 16, most_rows = 6, most_vectors = 4;  // 24 sums, 4 factors and one number in 32 registers
-#else
-constexpr int width = 8, most_rows = 6, most_vectors = 2;  // 12, 2 and 1 in 16
-#endif
 constexpr i64 tile_rows = 96, chunk_rows = 2 * tile_rows;
-
-typedef float Vector __attribute__((vector_size(4 * width), aligned(4), may_alias));
-typedef std::int32_t Whole __attribute__((vector_size(4 * width), aligned(4), may_alias));
-
-// a * b + c, rounded once where the processor can. Written out, because compilers for some processors (AMD's Zen) fuse one
-// of two such loops and not the other, and what a row gives would depend on the rows beside it.
-inline Vector fused(Vector a, Vector b, Vector c) {
-#if defined(__AVX512F__)
-    return _mm512_fmadd_ps(a, b, c);
-#elif defined(__FMA__)
-    return _mm256_fmadd_ps(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-
-constexpr i64 padded(i64 n) { return (n + width - 1) / width * width; }
-
-// ---- products --------------------------------------------------------------------------------------------------
-
-// c[r][v] = start[v] (or c[r][v], with add) + sum over i of a[r * a_row + i * a_next] b[i * b_next + v].
-template <int rows, int vectors>
-void block(const float *a, i64 a_row, i64 a_next, const float *b, i64 b_next, i64 count, const float *start, bool add,
-           float *c, i64 c_row) {
-    Vector sums[rows][vectors];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) {
-            const float *from = add ? c + r * c_row : start;
-            sums[r][v] = from ? *reinterpret_cast<const Vector *>(from + v * width) : Vector{};
-        }
-    for (i64 i = 0; i < count; ++i) {
-        Vector factors[vectors];
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) factors[v] = *reinterpret_cast<const Vector *>(b + i * b_next + v * width);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-            const Vector number = a[r * a_row + i * a_next] - Vector{};
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) sums[r][v] = fused(number, factors[v], sums[r][v]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) *reinterpret_cast<Vector *>(c + r * c_row + v * width) = sums[r][v];
-}
-
-using Block = decltype(&block<1, 1>);
-#define ROWS(vectors)                                                                                          \
-    {                                                                                                          \
-        block<1, vectors>, block<2, vectors>, block<3, vectors>, block<4, vectors>, block<5, vectors>,         \
-            block<6, vectors>                                                                                  \
-    }
-constexpr Block blocks[most_vectors][most_rows] = {
-    ROWS(1),
-    ROWS(2),
-#if defined(__AVX512F__)
-    ROWS(3),
-    ROWS(4),
-#endif
-};
-#undef ROWS
-
-// The same of any number of rows and of columns, which is a multiple of `width`; `rounded`, of factors rounded to bfloat16.
-void product(bool rounded, i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_next, const float *b, i64 b_next,
-             const float *start, bool add, float *c, i64 c_row) {
-    if (rounded) {
-        for (i64 row = 0; row < rows && !add; ++row)
-            for (i64 column = 0; column < columns; ++column) c[row * c_row + column] = start ? start[column] : 0.0f;
-        bfloat16::add_product(rows, columns, count, a, a_row, a_next, b, b_next, c, c_row);
-        return;
-    }
-    for (i64 column = 0; column < columns; column += most_vectors * width) {
-        const i64 vectors = std::min<i64>(most_vectors, (columns - column) / width);
-        for (i64 row = 0; row < rows; row += most_rows) {
-            const i64 some = std::min<i64>(most_rows, rows - row);
-            blocks[vectors - 1][some - 1](a + row * a_row, a_row, a_next, b + column, b_next, count,
-                                          start ? start + column : nullptr, add, c + row * c_row + column, c_row);
-        }
-    }
-}
 
 // ---- products with few numbers that are not zero -----------------------------------------------------------------
 
@@ -128,11 +33,12 @@ constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes 
 constexpr double most_filled = 0.4, most_filled_if_rounded = 0.1;
 
 // Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart; rows `order` of them,
-// if it is given.
+// if it is given. Where they are `dense`, zeros need not be looked for.
 struct Inputs {
     const void *numbers;
     i64 row_size, bytes;
     const i64 *order;
+    bool dense = false;
     template <class Number>
     const Number *row(i64 r) const {
         return static_cast<const Number *>(numbers) + (order ? order[r] : r) * row_size;
@@ -196,7 +102,7 @@ float rounded_to_bfloat16(float number) {
 // pay. Bytes are numbers of bfloat16.
 template <class Number>
 bool find_numbers(const Inputs &inputs, i64 first, i64 rows, i64 count, bool rounded, Sparse &found) {
-    if (count < least_inputs) return false;
+    if (inputs.dense || count < least_inputs) return false;
     const i64 most = static_cast<i64>((rounded ? most_filled_if_rounded : most_filled) * rows * count);
     found.starts.resize(rows + 1);
     found.places.resize(most + count);
@@ -271,58 +177,6 @@ void sparse_product(const Sparse &a, i64 lines, i64 columns, const float *b, con
     }
 }
 
-// ---- functions -------------------------------------------------------------------------------------------------
-
-// exp(x), relative error below 3e-7; 0 below -87. NaN stays.
-Vector exp_of(Vector x) {
-    constexpr float magic = 12582912.0f;  // 1.5 * 2^23, which rounds to whole numbers
-    const Vector y = x < -87.0f ? Vector{} - 87.0f : x > 88.0f ? Vector{} + 88.0f : x;
-    const Vector power = (y * 1.44269504f + magic) - magic;
-    const Vector rest = (y - power * 0.693145752f) - power * 1.42860677e-6f;  // the logarithm of 2 in two parts
-    Vector e = rest * (1.0f / 5040) + 1.0f / 720;
-    e = e * rest + 1.0f / 120;
-    e = e * rest + 1.0f / 24;
-    e = e * rest + 1.0f / 6;
-    e = e * rest + 0.5f;
-    e = e * rest + 1.0f;
-    e = e * rest + 1.0f;
-    Whole exponent = (__builtin_convertvector(power, Whole) + 127) << 23;
-    e = e * reinterpret_cast<Vector &>(exponent);
-    return x < -87.0f ? Vector{} : x > 88.0f ? Vector{} + __builtin_inff() : e;
-}
-
-// (1 - e) / (1 + e) with e = exp(-2 |x|) = 2^(whole + rest), error below 2e-7. NaN stays.
-Vector tanh_of(Vector x) {
-    const Whole sign = reinterpret_cast<Whole &>(x) & static_cast<std::int32_t>(0x80000000);
-    Whole bits = reinterpret_cast<Whole &>(x) & 0x7fffffff;
-    const Vector y = reinterpret_cast<Vector &>(bits) * -2.88539008f;  // -2 / log(2)
-    const Vector power = y < -126.0f ? Vector{} - 126.0f : y;
-#if defined(__AVX512F__)
-    const Vector whole = _mm512_maskz_roundscale_ps(-1, power, 0);
-#else
-    constexpr float magic = 12582912.0f;  // 1.5 * 2^23, which rounds to whole numbers
-    const Vector whole = (power + magic) - magic;
-#endif
-    const Vector rest = power - whole;  // exact
-    // tests/oracles/derive_polynomials.py: (2^rest - 1) / rest, relative error 2^-21
-    Vector e = rest * 0x1.5c648ep-10f + 0x1.3cc5b4p-7f;
-    e = e * rest + 0x1.c6b44cp-5f;
-    e = e * rest + 0x1.ebfa3ep-3f;
-    e = e * rest + 0x1.62e42ep-1f;
-    e = e * rest + 1.0f;
-#if defined(__AVX512F__)
-    e = _mm512_maskz_scalef_ps(-1, e, whole);
-    const Vector below = 1.0f + e, near = _mm512_maskz_rcp14_ps(-1, below);
-    Vector found = (1.0f - e) * (near + near * (1.0f - below * near));  // a step of Newton's
-#else
-    Whole exponent = (__builtin_convertvector(whole, Whole) + 127) << 23;
-    e = e * reinterpret_cast<Vector &>(exponent);
-    Vector found = (1.0f - e) / (1.0f + e);
-#endif
-    Whole result = reinterpret_cast<Whole &>(found) | sign;
-    return reinterpret_cast<Vector &>(result);
-}
-
 enum Activation : i64 { none = 0, tangent = 1, rectified = 2 };
 
 void activate(i64 kind, float *numbers, i64 count) {
@@ -355,24 +209,6 @@ struct Layer {
     // number of rows, so that a row does not depend on others.
     bool rounded, rounded_backwards;
 };
-
-using Buffer = AlignedBuffer<float>;
-
-void pad(const float *from, i64 from_row, i64 rows, i64 count, float *to) {
-    const i64 row_size = padded(count);
-    for (i64 r = 0; r < rows; ++r) {
-        std::memcpy(to + r * row_size, from + r * from_row, 4 * count);
-        std::fill(to + r * row_size + count, to + (r + 1) * row_size, 0.0f);
-    }
-}
-
-void transpose(const float *from, i64 rows, i64 columns, float *to) {  // to [columns][padded(rows)]
-    const i64 size = padded(rows);
-    for (i64 c = 0; c < columns; ++c) {
-        for (i64 r = 0; r < rows; ++r) to[c * size + r] = from[r * columns + c];
-        std::fill(to + c * size + rows, to + (c + 1) * size, 0.0f);
-    }
-}
 
 // Weights as forwards needs them: [inputs][padded outputs] of each layer, and its bias behind them.
 i64 forward_size(const Layer &layer) { return (layer.inputs + 1) * padded(layer.outputs); }
@@ -423,8 +259,9 @@ struct Perceptron {
     void lay_forwards(float *place) {
         forwards = place;
         for (const Layer &layer : layers) {
-            const i64 size = layer.inputs * padded(layer.outputs);
-            transpose(layer.weight, layer.outputs, layer.inputs, place);
+            const i64 out = padded(layer.outputs), size = layer.inputs * out;
+            if (out > layer.outputs) std::fill(place, place + size, 0.0f);
+            transpose(layer.weight, layer.inputs, layer.outputs, layer.inputs, place, out);
             for (i64 i = 0; i < size && layer.rounded; ++i) place[i] = rounded_to_bfloat16(place[i]);
             pad(layer.bias, 0, 1, layer.outputs, place + size);
             place += forward_size(layer);
@@ -538,14 +375,6 @@ float *backward(const Perceptron &network, Tile &tile, const float *kept, i64 st
     return now;
 }
 
-// All threads, or one where there are too few products and sums for each: those that share a loop wait for each other,
-// some microseconds on a quiet machine, and milliseconds where others want its cores. No number between, for OpenMP then
-// ends threads and begins others.
-i64 useful_threads(i64 threads, i64 operations) {
-    constexpr i64 enough = 1 << 20;
-    return operations / enough >= threads ? threads : 1;
-}
-
 // Writes the sum of what chunks have added up, each [network.gradients_size] and consecutive ones `apart`, to where the
 // parameters' gradients belong; the sums are used up.
 void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apart, i64 threads) {
@@ -562,9 +391,9 @@ void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apa
         const Layer &layer = network.layers[l];
         const i64 in = padded(layer.inputs), out = padded(layer.outputs);
         float *const of_weight = reinterpret_cast<float *>(network.gradients[2 * l]);
-        for (i64 j = 0; j < layer.outputs; ++j)
-            for (i64 i = 0; i < layer.inputs; ++i)
-                of_weight[j * layer.inputs + i] = layer.along_inputs ? sums[j * in + i] : sums[i * out + j];
+        if (!layer.along_inputs) transpose(sums, out, layer.inputs, layer.outputs, of_weight, layer.inputs);
+        for (i64 j = 0; j < layer.outputs && layer.along_inputs; ++j)
+            std::memcpy(of_weight + j * layer.inputs, sums + j * in, 4 * layer.inputs);
         sums += gradient_size(layer);
         std::memcpy(reinterpret_cast<float *>(network.gradients[2 * l + 1]), sums - out, 4 * layer.outputs);
     }
@@ -582,13 +411,13 @@ TBS_EXPORTED bool has_bfloat16() { return bfloat16::available(); }
 // Numbers that forwards keeps of a row for backwards.
 TBS_EXPORTED i64 mlp_kept(const PerceptronGiven *given) { return Perceptron(*given).kept; }
 
-// `numbers` [rows, inputs], consecutive rows `row_size` apart, bytes or floats, to `outputs` [rows, outputs]. `kept`, if
-// it is given, gets the activations of each layer in turn, [rows, padded size] each.
-TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
-                              float *outputs, float *kept, i64 threads) {
-    const Inputs inputs{numbers, row_size, bytes, nullptr};
+namespace {
+
+// `rows` rows of inputs to `outputs` [rows, outputs]. `kept`, if it is given, gets the activations of each layer in turn,
+// [rows, padded size] each.
+void forward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, float *outputs, float *kept, i64 threads) {
     static thread_local Buffer weights;
-    Perceptron network(*given);
+    Perceptron network(given);
     network.lay_forwards(weights.of(network.forwards_size));
     threads = useful_threads(threads, rows * network.forwards_size);
     // No row depends on others: a few rows are divided among all threads.
@@ -607,12 +436,11 @@ TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers,
 }
 
 // Of the gradients of the outputs [rows, outputs] those of the parameters, and of the inputs [rows, inputs], if there is
-// a place for them. Inputs are those of mlp_forward.
-TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
-                               const float *kept, const float *of_outputs, float *of_inputs, i64 threads) {
-    const Inputs inputs{numbers, row_size, bytes, nullptr};
+// a place for them.
+void backward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, const float *kept, const float *of_outputs,
+              float *of_inputs, i64 threads) {
     static thread_local Buffer weights, sums_buffer;
-    Perceptron network(*given);
+    Perceptron network(given);
     network.lay_backwards(weights.of(network.backwards_size));
     threads = useful_threads(threads, 2 * rows * network.backwards_size);
     const i64 chunks = chunks_of(rows), last = network.outputs, first_size = network.inputs;
@@ -635,6 +463,19 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
         }
     }
     write_gradients(network, sums, chunks, network.gradients_size, threads);
+}
+
+}  // namespace
+
+// `numbers` [rows, inputs], consecutive rows `row_size` apart, bytes or floats.
+TBS_EXPORTED void mlp_forward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                              float *outputs, float *kept, i64 threads) {
+    forward(*given, {numbers, row_size, bytes, nullptr}, rows, outputs, kept, threads);
+}
+
+TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers, i64 row_size, i64 bytes, i64 rows,
+                               const float *kept, const float *of_outputs, float *of_inputs, i64 threads) {
+    backward(*given, {numbers, row_size, bytes, nullptr}, rows, kept, of_outputs, of_inputs, threads);
 }
 
 // ---- PPO's loss ------------------------------------------------------------------------------------------------
@@ -679,6 +520,10 @@ struct Moments {
 
 struct Sums {
     double policy_loss = 0, value_loss = 0, entropy = 0;
+    void write_means(const Moments &moments, float *means) const {
+        const double share = 1.0 / std::max(moments.count, 1.0);
+        means[0] = policy_loss * share, means[1] = 0.5 * value_loss * share, means[2] = entropy * share;
+    }
 };
 
 // The loss of `samples` samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side:
@@ -817,10 +662,99 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     Sums all;
     for (const Sums &each : sums)
         all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
-    const double share = 1.0 / std::max(moments.count, 1.0);
-    means[0] = all.policy_loss * share;
-    means[1] = 0.5 * all.value_loss * share;
-    means[2] = all.entropy * share;
+    all.write_means(moments, means);
+}
+
+// ---- networks that remember ------------------------------------------------------------------------------------
+
+// See memory::kept_size, forward and backward.
+TBS_EXPORTED i64 cell_kept(const memory::CellGiven *given, const memory::Sequence *sequence) {
+    return memory::kept_size(*given, *sequence);
+}
+
+TBS_EXPORTED void cell_forward(const memory::CellGiven *given, const memory::Sequence *sequence, float *outputs,
+                               float *cells, i64 outputs_row, float *kept, i64 threads) {
+    memory::forward(*given, *sequence, outputs, cells, outputs_row, kept, threads);
+}
+
+TBS_EXPORTED void cell_backward(const memory::CellGiven *given, const memory::Sequence *sequence, float *kept,
+                                const float *of_outputs, const float *of_cells, float *of_inputs, float *of_state,
+                                i64 threads) {
+    memory::backward(*given, *sequence, kept, of_outputs, of_cells, of_inputs, of_state, threads);
+}
+
+// Hidden layers, a memory and a last layer, as train/algorithms/updates.py has them; of the sequence all but the inputs.
+struct RememberingGiven {
+    const PerceptronGiven *body, *last;
+    const memory::CellGiven *cell;
+    const memory::Sequence *sequence;
+};
+
+namespace {
+
+// Such a network passes forwards over the samples of a minibatch, steps of its rows, and then backwards.
+struct Remembering {
+    const RememberingGiven &given;
+    const Inputs &inputs;
+    i64 samples, threads;
+    memory::Sequence sequence;
+    float *seen, *of_seen, *remembered, *of_remembered, *outputs, *body_kept, *last_kept, *cell_kept;
+
+    Remembering(const RememberingGiven &network, const Inputs &all, i64 number_of_threads, Buffer &buffer)
+        : given(network), inputs(all), samples(network.sequence->steps * network.sequence->rows),
+          threads(number_of_threads), sequence(*network.sequence) {
+        const Perceptron body(*given.body), last(*given.last);
+        const i64 of_seen_size = samples * body.outputs, of_remembered_size = samples * last.inputs;
+        const i64 sizes[] = {of_seen_size,           of_seen_size,        of_remembered_size,
+                             of_remembered_size,     samples * last.outputs, samples * body.kept,
+                             samples * last.kept,    memory::kept_size(*given.cell, sequence)};
+        float **const places[] = {&seen,    &of_seen,   &remembered, &of_remembered,
+                                  &outputs, &body_kept, &last_kept,  &cell_kept};
+        constexpr i64 line = 16;  // of the cache
+        i64 total = 0;
+        for (const i64 size : sizes) total += (size + line - 1) / line * line;
+        float *next = buffer.of(total);
+        for (size_t i = 0; i < std::size(sizes); ++i) *places[i] = next, next += (sizes[i] + line - 1) / line * line;
+        sequence.inputs = seen;
+    }
+
+    // Writes `outputs` [samples, outputs].
+    void pass_forwards() {
+        ::forward(*given.body, inputs, samples, seen, body_kept, threads);
+        memory::forward(*given.cell, sequence, remembered, nullptr, given.cell->size, cell_kept, threads);
+        ::forward(*given.last, of(remembered), samples, outputs, last_kept, threads);
+    }
+
+    // Writes the gradients of all parameters, given those of the outputs in their place.
+    void pass_backwards() {
+        ::backward(*given.last, of(remembered), samples, last_kept, outputs, of_remembered, threads);
+        memory::backward(*given.cell, sequence, cell_kept, of_remembered, nullptr, of_seen, nullptr, threads);
+        ::backward(*given.body, inputs, samples, body_kept, of_seen, nullptr, threads);
+    }
+
+    Inputs of(const float *numbers) const { return {numbers, given.cell->size, 0, nullptr, true}; }
+};
+
+}  // namespace
+
+// ppo_gradient of networks that remember: the samples are steps of whole rows, step after step.
+TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given, const RememberingGiven *critic_given,
+                                            i64 choices, const i64 *sizes, const Minibatch *batch,
+                                            const LossSettings *settings, float *log_ratios, float *means, i64 threads) {
+    static thread_local Buffer actor_buffer, critic_buffer;
+    const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
+    Remembering actor(*actor_given, inputs, threads, actor_buffer), critic(*critic_given, inputs, threads, critic_buffer);
+    actor.pass_forwards();
+    critic.pass_forwards();
+    const Moments moments(*batch, settings->normalise);
+    i64 all = 0;
+    for (i64 c = 0; c < choices; ++c) all += sizes[c];
+    Sums sums;
+    loss(*batch, 0, batch->samples, choices, sizes, moments, *settings, actor.outputs, all, critic.outputs, 1, log_ratios,
+         sums);
+    critic.pass_backwards();
+    actor.pass_backwards();
+    sums.write_means(moments, means);
 }
 
 // ---- the optimiser ---------------------------------------------------------------------------------------------

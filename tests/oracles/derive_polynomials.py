@@ -1,4 +1,4 @@
-"""Print the polynomial coefficients in csrc/tbs/math.h and csrc/host/updates.cpp: `python derive_polynomials.py` (needs
+"""Print the polynomial coefficients in csrc/tbs/math.h and csrc/host/vectors.h: `python derive_polynomials.py` (needs
 mpmath).
 
 Weighted minimax fits by the Remez exchange algorithm (Remez 1934). Where a polynomial is evaluated in
@@ -115,7 +115,7 @@ def main():
     exponential = ratio(mpmath.expm1)
     fit("expm1: expm1(t)/t - 1", minus_one(exponential), inverse(exponential), list(range(1, 8)), "-0.3466", "0.3466")
     power = ratio(lambda t: mpmath.expm1(t * mpmath.log(2)))
-    fit("tanh in csrc/host/updates.cpp: (2^t - 1)/t", power, inverse(power), list(range(5)), "-0.5", "0.5", f32=True)
+    fit("tanh in csrc/host/vectors.h: (2^t - 1)/t", power, inverse(power), list(range(5)), "-0.5", "0.5", f32=True)
     logarithm = ratio(mpmath.log1p)
     fit(
         "log: log1p(t)/t - 1",

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..base.active import zeroed
 from ..base.ranks import ALONE, Ranks, Samples
-from ..policies.networks import Past, forgotten
+from ..policies.memory import Past, forgotten
 from ..rollouts.rollout import Rollout
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import values_of_last_act

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ..base.config import Config
 from ..base.kernels import can_compute, prepare
 from ..base.ranks import ALONE, Ranks
+from ..policies.memory import Past, forgotten
 from ..policies.moments import RewardScale
-from ..policies.networks import ActorCritic, Past, forgotten
+from ..policies.networks import ActorCritic
 from .updates import adam_step
 
 
@@ -76,7 +77,8 @@ class Learner:
         agent = self.agent
         if not agent.state_size:
             return agent.value(inputs), None
-        values, behind = agent.critic.sequence(inputs[:-1], Past(hidden, ends, active))
+        values, parts = agent.critic.sequence(inputs[:-1], Past(hidden, ends, active))
+        behind = torch.cat(parts, dim=-1)
         last, _ = agent.critic.step(inputs[-1], forgotten(behind[-1], ends[-1]))
         return torch.cat([values, last.unsqueeze(0)]).squeeze(-1), behind
 

@@ -19,8 +19,8 @@ from ..base.active import zeroed
 from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks, Samples
 from ..policies.distributions import CategoricalPolicy
-from ..policies.networks import Past, forgotten
-from ..rollouts.rollout import Rollout
+from ..policies.memory import Past, forgotten
+from ..rollouts.rollout import Rollout, map_leaves
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
 from .updates import LossSettings, Minibatches
@@ -106,9 +106,14 @@ class PPO(ActorCriticLearner):
         if behind is not None:
             self.critic_hidden = forgotten(behind[-1], ends[-1])
         next_values = values[1:]
-        if values.device.type != "cpu" or rollout.truncations.any():  # elsewhere, to ask would be to wait
-            final = agent.encode(rollout.final_obs, rollout.final_critic_obs)
-            next_values = torch.where(ends, self.final_values(final, behind), next_values)
+        both = rollout.final_obs, rollout.final_critic_obs
+        if values.device.type != "cpu":  # there, to ask would be to wait
+            next_values = torch.where(ends, self.final_values(agent.encode(*both), behind), next_values)
+        elif rollout.truncations.any():  # of terminations the next value does not count
+            cut = rollout.truncations
+            some = (None if each is None else map_leaves(lambda leaf: leaf[cut], each) for each in both)
+            final = self.final_values(agent.encode(*some), None if behind is None else behind[cut])
+            next_values = next_values.masked_scatter(cut, final)
         inputs, values = inputs[:-1], values[:-1]
         advantages = generalised_advantages(
             self.rewards(rollout.rewards, ends, active),
@@ -132,7 +137,7 @@ class PPO(ActorCriticLearner):
         """Epochs of minibatch updates. KL and clip fraction are those of each epoch's last minibatch."""
         config, ranks = self.config, self.ranks
         clip_fractions = []
-        at_once = Minibatches(batch, self.agent.policy.sizes) if self.fits_at_once(batch) else None
+        at_once = self.at_once(batch)
         for _ in range(config.update_epochs):
             if at_once is None:
                 for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
@@ -141,11 +146,11 @@ class PPO(ActorCriticLearner):
                     norm = self.descend()
                 active = minibatch.active
             else:
-                order, size = ranks.order(len(batch.inputs), self.rows, config.num_minibatches, self.generator)
+                order, size = ranks.order(at_once.count, self.rows, config.num_minibatches, self.generator)
                 for some in order.split(size):
                     metrics, log_ratio = self.differentiate_at_once(at_once, some)
                     norm = self.descend()
-                active = None if batch.active is None else batch.active[some]
+                active = at_once.active(some)
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
@@ -184,23 +189,24 @@ class PPO(ActorCriticLearner):
 
     # ---- the same in one pass over a minibatch instead of some hundred ----
 
-    def fits_at_once(self, batch: Batch) -> bool:
-        """Whether `differentiate_at_once` may take the place of `losses` and `differentiate`: for perceptrons with a
-        policy of choices, in one process on the CPU."""
+    def at_once(self, batch: Batch) -> Minibatches | None:
+        """For `differentiate_at_once`, where it may take the place of `losses` and `differentiate`: for perceptrons,
+        also with a memory, with a policy of choices, in one process on the CPU."""
         agent = self.agent
-        return (
+        networks = agent.actor, agent.critic
+        fits = (
             self.ranks.count == 1
             and isinstance(agent.policy, CategoricalPolicy)
-            and agent.actor.is_perceptron
-            and agent.critic.is_perceptron
+            and all(each.is_perceptron or each.is_layers_and_memory for each in networks)
             and can_compute(batch.inputs)
         )
+        return Minibatches(batch, agent.policy.sizes, *networks) if fits else None
 
     def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Writes the gradient of the loss of the samples `order`; returns the parts of the loss, and the log of the
-        probability ratio: those of `losses` except for the last bits."""
-        config, agent = self.config, self.agent
+        """Writes the gradient of the loss of the samples, or rows, `order`; returns the parts of the loss, and the log
+        of the probability ratio: those of `losses` except for the last bits."""
+        config = self.config
         settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-        means, log_ratio = batch.gradient(order, agent.actor.perceptron, agent.critic.perceptron, settings)
+        means, log_ratio = batch.gradient(order, settings)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch_batchsim.base.shared import StepResult
 
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
+from ..policies.memory import Given, Past, Taken
+from ..policies.networks import Network
 from ..policies.perceptron import Perceptron
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
@@ -24,32 +26,81 @@ class LossSettings(ctypes.Structure):
 
 
 class Minibatches:
-    """Those of a batch, `ppo.Batch`, under a policy of categorical choices, of `sizes` each. Nothing is copied."""
+    """Those of a batch, `ppo.Batch`, for networks with a policy of categorical choices, of `sizes` each: of samples, or
+    of rows where networks have a memory. Of samples nothing is copied. Parameters must keep their places."""
 
-    def __init__(self, batch: Any, sizes: list[int]) -> None:
-        inputs = batch.inputs if batch.inputs.stride(1) == 1 else batch.inputs.contiguous()
+    def __init__(self, batch: Any, sizes: list[int], actor: Network, critic: Network) -> None:
+        self._batch, self._choices, self._sizes = batch, len(sizes), (NUMBER * len(sizes))(*sizes)
+        inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
+        inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
         others = *of_samples, batch.action_masks, batch.active
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
         self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
-        self._choices, self._sizes = len(sizes), (NUMBER * len(sizes))(*sizes)
+        self.count = len(inputs)
+        """Samples, or rows."""
+        if batch.ends is None:
+            self._perceptrons = [_with_gradients(each.perceptron) for each in (actor, critic)]
+        else:
+            steps, self.count = batch.ends.shape
+            self._steps = torch.arange(0, steps * self.count, self.count).unsqueeze(-1)
+            self._remembering = [_Remembering(each) for each in (actor, critic)]
 
-    def gradient(
-        self, order: Tensor, actor: Perceptron, critic: Perceptron, settings: LossSettings
-    ) -> tuple[Tensor, Tensor]:
-        """PPO's loss of the samples `order`, int64 `[B]`, as `PPO.losses` has it.
+    def samples(self, order: Tensor) -> Tensor:
+        """The samples of a minibatch of the samples, or rows, `order`: int64 `[B]`, step after step."""
+        return order if self._batch.ends is None else (self._steps + order).flatten()
+
+    def active(self, order: Tensor) -> Tensor | None:
+        """Which of these are active, bool `[B]`."""
+        return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
+
+    def gradient(self, order: Tensor, settings: LossSettings) -> tuple[Tensor, Tensor]:
+        """PPO's loss of the samples, or rows, `order`, as `PPO.losses` has it.
 
         Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
         and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
         """
-        self._given.order, self._given.samples = order.data_ptr(), len(order)
-        log_ratios, means = torch.empty(len(order)), torch.empty(3)
-        networks = (each.found([part.grad for part in each.parameters]) for each in (actor, critic))
+        samples, batch = self.samples(order), self._batch
+        self._given.order, self._given.samples = samples.data_ptr(), len(samples)
+        log_ratios, means = torch.empty(len(samples)), torch.empty(3)
         given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
         places = log_ratios.data_ptr(), means.data_ptr()
-        library().ppo_gradient(*networks, self._choices, *given, *places, threads())  # type: ignore[union-attr]
+        if batch.ends is None:
+            compute, networks = library().ppo_gradient, self._perceptrons  # type: ignore[union-attr]
+            compute(*networks, self._choices, *given, *places, threads())
+            return means, log_ratios
+        ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
+        hidden = zip(self._remembering, (batch.actor_hidden, batch.critic_hidden), strict=True)
+        networks = [each.behind(Past(states[order], ends, active)) for each, states in hidden]
+        compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
+        compute(*networks, self._choices, *given, *places, threads())
         return means, log_ratios
+
+
+def _with_gradients(perceptron: Perceptron) -> int:
+    """The address of its record, gradients in those of the parameters."""
+    return perceptron.found([part.grad for part in perceptron.parameters])
+
+
+class _Remembering:
+    """A network with a memory as C++ takes it, gradients in those of the parameters."""
+
+    def __init__(self, network: Network) -> None:
+        self._cell = Given(network.cell, [part.grad for part in network.cell.parts])
+        self._layers = _with_gradients(network.perceptron), _with_gradients(network.last)
+
+    def behind(self, past: Past) -> int:
+        """Its address, with a past."""
+        self._taken = Taken(len(past.ends), None, past)
+        self._record = _RememberingRecord(*self._layers, self._cell.address, self._taken.address)
+        return ctypes.addressof(self._record)
+
+
+class _RememberingRecord(ctypes.Structure):
+    """The record of a network with a memory for C++."""
+
+    _fields_ = fields(ADDRESS, "body last cell sequence")
 
 
 class _Minibatch(ctypes.Structure):

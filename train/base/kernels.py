@@ -2,8 +2,8 @@
 
 torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
 each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an
-update's time goes there. Here linear layers with their activations, the gradient of PPO's loss, advantages and a step
-of Adam are one call each.
+update's time goes there. Here linear layers with their activations, all steps of a memory, the gradient of PPO's loss,
+advantages and a step of Adam are one call each.
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ def library() -> ctypes.CDLL | None:
     lib.mlp_kept.argtypes, lib.mlp_kept.restype = [ADDRESS], NUMBER
     lib.mlp_forward.argtypes = [ADDRESS, *inputs, ADDRESS, ADDRESS, NUMBER]
     lib.mlp_backward.argtypes = [ADDRESS, *inputs, *[ADDRESS] * 3, NUMBER]
-    lib.ppo_gradient.argtypes = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER]
-    lib.mlp_forward.restype = lib.mlp_backward.restype = lib.ppo_gradient.restype = None
+    lib.cell_kept.argtypes, lib.cell_kept.restype = [ADDRESS, ADDRESS], NUMBER
+    lib.cell_forward.argtypes = [*[ADDRESS] * 4, NUMBER, ADDRESS, NUMBER]
+    lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]
+    lib.mlp_forward.restype = lib.mlp_backward.restype = lib.cell_forward.restype = lib.cell_backward.restype = None
+    for gradient in (lib.ppo_gradient, lib.ppo_gradient_of_sequences):
+        gradient.argtypes, gradient.restype = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER], None
     lib.adam_step.argtypes = [NUMBER, *[ADDRESS] * 4, NUMBER, ADDRESS]
     lib.adam_step.restype = ctypes.c_float
     return lib

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import gymnasium
 import torch
@@ -21,60 +20,11 @@ from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks
 from .distributions import make_policy
 from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
+from .memory import Cell, Past, forgotten
 from .moments import Moments
 from .perceptron import Perceptron
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
-
-
-class Past(NamedTuple):
-    """The knowledge of a network with a memory about a sequence `[T, N]`, beside its inputs.
-
-    hidden float32 `[N, state_size]` is the state before the first step. The state is zero again behind a step with
-    `ends` (bool `[T, N]`), where the next episode begins. Where `active` (bool `[T, N]`, None: everywhere) is false it
-    waits, and the output is meaningless.
-    """
-
-    hidden: Tensor
-    ends: Tensor
-    active: Tensor | None
-
-
-class Cell(nn.Module):
-    """An LSTM (Hochreiter and Schmidhuber 1997) or a GRU (Cho et al. 2014), as torch's cells compute them.
-
-    Over a sequence the product with the inputs is one for all steps, as it does not depend on the state. Each gate is
-    orthogonal at first, and the gate that keeps what is remembered has a bias of 1, so that an untrained memory is long
-    (Jozefowicz et al. 2015, "An empirical exploration of recurrent network architectures").
-    """
-
-    def __init__(self, kind: str, inputs: int, size: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.kind, self.size = kind, size
-        gates = {"lstm": 4, "gru": 3}[kind]
-        self.state_size = 2 * size if kind == "lstm" else size
-        self.of_input = linear(inputs, gates * size, 1.0, generator)
-        self.of_hidden = linear(size, gates * size, 1.0, generator)
-        for layer in (self.of_input, self.of_hidden):
-            for gate in layer.weight.data.split(size):
-                nn.init.orthogonal_(gate, generator=generator)
-        nn.init.ones_(self.of_input.bias.data.split(size)[1])
-
-    def forward(self, gates: Tensor, state: Tensor) -> Tensor:
-        """Gates of the input, `of_input(x)` `[..., gates * size]`, and a state `[..., state_size]` to the next state.
-
-        The first `size` numbers of a state are the output.
-        """
-        if self.kind == "lstm":
-            hidden, cell = state.chunk(2, dim=-1)
-            take, keep, new, show = (gates + self.of_hidden(hidden)).chunk(4, dim=-1)
-            cell = keep.sigmoid() * cell + take.sigmoid() * new.tanh()
-            return torch.cat([show.sigmoid() * cell.tanh(), cell], dim=-1)
-        reset, keep, new = gates.chunk(3, dim=-1)
-        reset_hidden, keep_hidden, new_hidden = self.of_hidden(state).chunk(3, dim=-1)
-        keep = (keep + keep_hidden).sigmoid()
-        new = (new + (reset + reset_hidden).sigmoid() * new_hidden).tanh()
-        return torch.lerp(new, state, keep)
 
 
 class Network(nn.Module):
@@ -107,11 +57,17 @@ class Network(nn.Module):
             size = config.memory_size
         self.head = linear(size, outputs, gain, generator)
         self.perceptron = Perceptron(self.body if self.cell else [*self.body, self.head])
+        self.last = Perceptron([self.head])
 
     @property
     def is_perceptron(self) -> bool:
         """Whether it has layers only."""
         return self.trunk is None and self.cell is None
+
+    @property
+    def is_layers_and_memory(self) -> bool:
+        """Whether it has hidden layers, a memory and the last layer only."""
+        return self.trunk is None and self.cell is not None and self.perceptron.count > 0
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`[..., encoder.size]` to `[..., outputs]`; with a memory to the inputs of the memory."""
@@ -119,26 +75,14 @@ class Network(nn.Module):
 
     def step(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """One step of rows `[..., encoder.size]` with states `[..., state_size]`: outputs, and the states behind it."""
-        hidden = self.cell(self.cell.of_input(self(inputs)), hidden)
-        return self.head(hidden[..., : self.cell.size]), hidden
+        hidden = self.cell.step(self(inputs), hidden)
+        return self.last(hidden[..., : self.cell.size]), hidden
 
-    def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, Tensor]:
-        """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the states behind each step `[T, N, ...]`,
-        as they were before an end makes them zero."""
-        state, states = past.hidden, []
-        for t, gates in enumerate(self.cell.of_input(self(inputs)).unbind()):
-            behind = self.cell(gates, state)
-            if past.active is not None:
-                behind = torch.where(past.active[t].unsqueeze(-1), behind, state)
-            states.append(behind)
-            state = forgotten(behind, past.ends[t])
-        hidden = torch.stack(states)
-        return self.head(hidden[..., : self.cell.size]), hidden
-
-
-def forgotten(hidden: Tensor, ends: Tensor) -> Tensor:
-    """States `[N, state_size]`, zero where an episode ends."""
-    return torch.where(ends.unsqueeze(-1), 0.0, hidden)
+    def sequence(self, inputs: Tensor, past: Past) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Steps `[T, N, encoder.size]`: outputs `[T, N, outputs]`, and the parts of the states behind each step, as
+        they were before an end makes them zero."""
+        parts = self.cell.sequence(self(inputs), past)
+        return self.last(parts[0]), parts
 
 
 class ActorCritic(nn.Module):

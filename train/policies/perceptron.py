@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -35,10 +36,9 @@ class Perceptron:
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self.modules = list(modules)
         self.linears = [each for each in self.modules if isinstance(each, nn.Linear)]
-        behind = [*self.modules[1:], None]
         activations = [
             _ACTIVATIONS.get(type(follows), 0)
-            for each, follows in zip(self.modules, behind, strict=True)
+            for each, follows in zip_longest(self.modules, self.modules[1:])
             if isinstance(each, nn.Linear)
         ]
         self.count, self.inputs, self.outputs = len(self.linears), 0, 0

@@ -13,7 +13,6 @@ from torch import nn
 from torch_batchsim.train import ActorCritic, PPOConfig
 from torch_batchsim.train.algorithms import advantages, updates
 from torch_batchsim.train.algorithms.ppo import PPO, Batch
-from torch_batchsim.train.algorithms.updates import Minibatches
 from torch_batchsim.train.base import kernels
 from torch_batchsim.train.policies.perceptron import Perceptron
 
@@ -291,9 +290,8 @@ def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
         loss, metrics, log_ratio = learner.losses(batch)
         learner.differentiate(loss)
         wanted = [*metrics.values(), log_ratio.detach(), learner.parameters.grad.clone()]
-        assert learner.fits_at_once(batch)
         learner.parameters.grad.fill_(torch.nan)
-        found, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), torch.arange(samples))
+        found, log_ratio = learner.differentiate_at_once(learner.at_once(batch), torch.arange(samples))
         assert list(found) == list(metrics)
         assert_near([*found.values(), log_ratio, learner.parameters.grad], wanted, 1e-4)
 
@@ -316,7 +314,7 @@ def test_minibatches_are_any_samples_on_any_number_of_threads(kind, tolerance, b
     order, found = torch.randperm(samples)[:701], []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
-        metrics, log_ratio = learner.differentiate_at_once(Minibatches(batch, agent.policy.sizes), order)
+        metrics, log_ratio = learner.differentiate_at_once(learner.at_once(batch), order)
         found.append([*metrics.values(), log_ratio, learner.parameters.grad.clone()])
     torch.set_num_threads(1)
     assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
@@ -331,20 +329,54 @@ def test_what_is_not_a_number_reaches_the_loss():
     learner = PPO(agent, 8, PPOConfig(), torch.Generator())
     with torch.no_grad():
         agent.actor.head.bias.fill_(torch.nan)
-    batch = Minibatches(made_batch(agent.policy, 8, False, False), agent.policy.sizes)
-    metrics, _ = learner.differentiate_at_once(batch, torch.arange(8))
+    batch = made_batch(agent.policy, 8, False, False)
+    metrics, _ = learner.differentiate_at_once(learner.at_once(batch), torch.arange(8))
     assert metrics["losses/policy_loss"].isnan()
 
 
 def test_other_policies_and_networks_are_torchs():
     box = spaces.Box(-1, 1, (5,), np.float32)
-    given = [(spaces.Box(-1, 1, (2,), np.float32), {}), (SPACES[0], {"memory": "gru"}), (SPACES[0], {})]
+    without_layers = {"memory": "gru", "hidden_sizes": ()}
+    given = [(spaces.Box(-1, 1, (2,), np.float32), {}), (SPACES[0], without_layers), (SPACES[0], {})]
     fits = []
     for space, settings in given:
         agent = ActorCritic(box, space, PPOConfig(**settings), CPU)
         learner = PPO(agent, 8, PPOConfig(**settings), torch.Generator())
-        fits.append(learner.fits_at_once(Batch(torch.zeros(2, 5), *[None] * 7)))
+        batch = made_batch(ActorCritic(box, SPACES[0], PPOConfig(), CPU).policy, 8, False, False)
+        fits.append(learner.at_once(batch) is not None)
     assert fits == [False, False, True]
+
+
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize(("steps", "rows"), [(1, 1), (7, 5), (4, 50)])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_minibatches_of_whole_rows_where_networks_remember(kind, steps, rows, active):
+    """With a central critic, masks, ends of episodes at any place and states before the first step."""
+    torch.manual_seed(rows)
+    config = PPOConfig(
+        memory=kind, memory_size=9, hidden_sizes=(17,), central_critic=True, norm_adv=rows > 1
+    )  # fmt: skip
+    for_critic = spaces.Dict({"more": spaces.Box(0, 3, (3,), np.float32)})
+    agent = ActorCritic(spaces.Box(0, 3, (5,), np.float32), SPACES[2], config, CPU, for_critic)
+    learner = PPO(agent, rows, config, torch.Generator())
+    flat = made_batch(agent.policy, steps * rows, True, active)
+    flat = flat._replace(inputs=torch.cat([flat.inputs, torch.randn(steps * rows, 3)], 1))
+    batch = Batch(*(None if field is None else field.unflatten(0, (steps, rows)) for field in flat))
+    hidden = torch.randn(2, rows, agent.state_size) / 2
+    batch = batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
+    order, found = torch.randperm(rows)[: max(1, rows - 2)], []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        learner.parameters.grad.fill_(torch.nan)
+        metrics, log_ratio = learner.differentiate_at_once(learner.at_once(batch), order)
+        found.append([*metrics.values(), log_ratio, learner.parameters.grad.clone()])
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    cut = (None if field is None else field.index_select(0 if "hidden" in name else 1, order) for name, field in
+           batch._asdict().items())  # fmt: skip
+    loss, metrics, log_ratio = learner.losses(Batch(*cut))
+    learner.differentiate(loss)
+    assert_near(found[0], [*metrics.values(), log_ratio.detach().flatten(), learner.parameters.grad], 1e-4)
 
 
 # ---- advantages --------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Networks that remember earlier steps of an episode."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from environments.recall import Recall
@@ -30,6 +32,104 @@ def test_cells_are_those_of_torch(kind):
     found = made(made.of_input(inputs), state)
     expected = theirs(inputs, state.chunk(2, -1)) if kind == "lstm" else (theirs(inputs, state),)
     torch.testing.assert_close(found, torch.cat(expected, -1))
+
+
+# ---- in C++ ----------------------------------------------------------------------------------------------
+
+
+def with_gradients(cell, inputs, past, by):
+    """Outputs, cells of an LSTM, and the gradients of all that can have one."""
+    inputs, hidden = inputs.clone().requires_grad_(), past.hidden.clone().requires_grad_()
+    found = cell.sequence(inputs, past._replace(hidden=hidden))
+    wanted = [inputs, hidden, *cell.parts]
+    return [*found, *torch.autograd.grad(found, wanted, [each.to(inputs.dtype) for each in by])]
+
+
+def assert_close_in_float64(cell, inputs, past, by):
+    """What C++ computes in float32 is what torch's autograd of the plain formula computes in float64."""
+    found = with_gradients(cell, inputs, past, by)
+    wanted = with_gradients(deepcopy(cell).double(), inputs.double(), past._replace(hidden=past.hidden.double()), by)
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == torch.float32 and b.dtype == torch.float64
+        assert (a - b).abs().max() <= 3e-6 * (1 + b.abs().max())
+
+
+@KINDS
+@pytest.mark.parametrize("comes_and_goes", [False, True])
+@pytest.mark.parametrize(("steps", "rows"), [(1, 1), (1, 7), (9, 1), (12, 25), (5, 61)])
+@pytest.mark.parametrize(("inputs", "size"), [(3, 5), (32, 64), (17, 33)])
+def test_sequences_and_gradients_are_those_of_the_formula(kind, inputs, size, steps, rows, comes_and_goes):
+    generator = torch.Generator().manual_seed(steps + rows)
+    cell = Cell(kind, inputs, size, generator)
+    for layer in (cell.of_input, cell.of_hidden):
+        nn.init.uniform_(layer.bias, -1, 1, generator)
+    given = torch.randn(steps, rows, inputs, generator=generator)
+    hidden = torch.randn(rows, cell.state_size, generator=generator)
+    ends, active = (torch.rand(steps, rows, generator=generator) < share for share in (0.3, 0.7))
+    by = torch.randn(2 if kind == "lstm" else 1, steps, rows, size, generator=generator).unbind()
+    assert_close_in_float64(cell, given, Past(hidden, ends, active if comes_and_goes else None), by)
+
+
+@KINDS
+def test_sequences_are_those_of_torch(kind):
+    size, inputs, hidden = 20, torch.randn(30, 40, 7), torch.zeros(40, 40 if kind == "lstm" else 20)
+    cell = Cell(kind, 7, size, torch.Generator().manual_seed(1))
+    theirs = (nn.LSTM if kind == "lstm" else nn.GRU)(7, size)
+    parts = [each.detach() for each in cell.parts]
+    for name, part in zip(("weight_ih", "bias_ih", "weight_hh", "bias_hh"), parts, strict=True):
+        getattr(theirs, f"{name}_l0").data.copy_(part)
+    torch.testing.assert_close(cell.sequence(inputs, Past(hidden, None, None))[0], theirs(inputs)[0])
+
+
+@KINDS
+def test_gradients_of_the_formula_are_differences(kind):
+    cell = Cell(kind, 3, 4, torch.Generator().manual_seed(1)).double()
+    inputs, ends, active = series(steps=4, rows=3)
+    hidden = torch.randn(3, cell.state_size, dtype=torch.float64, requires_grad=True)
+    function = lambda given, state: cell.sequence(given, Past(state, ends, active))  # noqa: E731
+    assert torch.autograd.gradcheck(function, (inputs.double().requires_grad_(), hidden))
+
+
+@KINDS
+def test_bits_do_not_depend_on_threads_nor_those_of_a_row_on_others(kind):
+    cell = Cell(kind, 40, 48, torch.Generator().manual_seed(1))
+    inputs, hidden, ends = torch.randn(20, 150, 40), torch.randn(150, cell.state_size), torch.rand(20, 150) < 0.1
+    by = torch.randn(2 if kind == "lstm" else 1, 20, 150, 48).unbind()
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        found.append(with_gradients(cell, inputs, Past(hidden, ends, None), by))
+    torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    few = slice(13, 31)
+    apart = with_gradients(cell, inputs[:, few], Past(hidden[few], ends[:, few], None), [each[:, few] for each in by])
+    count = len(by) + 1  # and the gradient of the inputs
+    assert all(torch.equal(a, b[:, few]) for a, b in zip(apart[:count], found[0][:count], strict=True))
+    with torch.no_grad():
+        state = hidden
+        for t in range(20):
+            behind = cell.step(inputs[t], state)
+            assert torch.equal(behind[:, :48], found[0][0][t])
+            state = torch.where(ends[t].unsqueeze(-1), 0.0, behind)
+
+
+@KINDS
+def test_states_far_out_and_what_is_not_a_number(kind):
+    cell = Cell(kind, 2, 3, torch.Generator().manual_seed(1))
+    inputs = torch.tensor([[[1e30, -1e30], [torch.nan, 0.0], [0.5, 0.5]]])
+    found = cell.sequence(inputs, Past(torch.zeros(3, cell.state_size), None, None))[0][0]
+    assert found[0].isfinite().all() and found[1].isnan().all() and found[2].isfinite().all()
+
+
+def test_names_of_parameters_are_those_of_older_checkpoints():
+    names = {f"of_{of}.{part}" for of in ("input", "hidden") for part in ("weight", "bias")}
+    assert set(Cell("gru", 2, 3, torch.Generator()).state_dict()) == names
+    made = agent("lstm").state_dict()
+    assert {f"actor.cell.{name}" for name in names} | {"actor.head.weight", "critic.body.0.bias"} <= set(made)
+    assert len(made) == 2 * (2 + 4 + 2)
+
+
+# ---- in a network ----------------------------------------------------------------------------------------
 
 
 def agent(kind, **settings):

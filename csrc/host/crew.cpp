@@ -1,11 +1,12 @@
-// The threads that run a step: the OpenMP team with which torch computes, so that nobody fights for the cores; and, while
-// that team is late, a crew of helpers of our own.
+// The threads that run a step: the OpenMP team with which torch computes, so that nobody fights for the cores; or a crew of
+// helpers of our own, where torch has nothing to do in between and where its team is late.
 //
 // A team ends its work when all its threads have. On a machine with other work one of them may be waiting for a core, by
 // some milliseconds, while nothing is left for it to do. A crew has no such end: whoever calls takes all pieces that no
-// helper has claimed, and waits for pieces in flight only. So it is never much slower than one thread; but where a policy
-// in torch runs between the steps, torch's idle threads hold the cores, and helpers are slower to begin. So a call that has
-// waited for its team without work for it is followed by calls that take the crew, for 50 times as long as it has waited.
+// helper has claimed, and waits for pieces in flight only. So it is never much slower than one thread. It shares out all
+// steps that follow each other at once. Where a policy in torch runs between the steps, torch's idle threads hold the cores
+// and helpers would be slower to begin: there the team runs steps, but a call that has waited for it without work for it
+// is followed by calls that take the crew, for 50 times as long as it has waited.
 //
 // In the meantime torch's own operations would wait in the same way: an idle thread of GNU's OpenMP spins for milliseconds
 // on the core that the stopped one needs. The runtime lets threads sleep soon where it has more of them than there are
@@ -49,6 +50,7 @@ constexpr u64 longest_turn = 2'000'000'000; // of a crew
 constexpr u64 without_late_step = 1'000'000'000;
 constexpr u64 patience = 20'000;            // the caller spins for pieces in flight, then it sleeps
 constexpr u64 longest_gap = 30'000;         // between calls: helpers spin until the next one, or sleep at once
+constexpr i32 calls_at_once = 8;            // with shorter gaps: a step has two
 
 u64 now() {
     timespec time;
@@ -139,9 +141,9 @@ class Crew {
         for (i32 i = 0; i < helpers_; ++i) pthread_join(helper_[i].thread, nullptr);
     }
 
-    void run(const Work &work, i32 count, i32 threads) {
+    // `gap`: since the last call.
+    void run(const Work &work, i32 count, i32 threads, u64 gap) {
         engage(threads - 1);
-        const u64 begin = now(), gap = begin - ended_;
         spin_.store(gap < longest_gap ? 2 * gap : 0, std::memory_order_relaxed);
         const u32 job = jobs_.begin(work, count, threads);
         job_.store(job);
@@ -150,7 +152,6 @@ class Crew {
         jobs_.take(job, 0, [&] { ++own; });
         done_ += u64(count - own);
         wait_for_helpers();
-        ended_ = now();
     }
 
   private:
@@ -191,8 +192,10 @@ class Crew {
         const u64 most = spin_.load(std::memory_order_relaxed), begin = most > 0 ? now() : 0;
         u32 next = job_.load();
         while (next == job && most > 0 && now() - begin < most) {
-            for (i32 i = 0; i < 16; ++i) relax();
-            next = job_.load();
+            for (i32 i = 0; i < 16 && next == job; ++i) {
+                relax();
+                next = job_.load();
+            }
         }
         while (next == job) {
             asleep_.fetch_add(1);
@@ -225,7 +228,6 @@ class Crew {
     Jobs &jobs_;
     i32 helpers_ = 0;
     u64 done_ = 0;   // by helpers, in all jobs
-    u64 ended_ = 0;  // when the last job did
     alignas(64) Word job_{0};
     Word asleep_{0};
     std::atomic<u64> spin_{0};
@@ -283,9 +285,9 @@ class IdleTeam {
 
 IdleTeam idle_team;
 
-// Which threads take part; other than by lateness in tests and measurements.
-enum Choice { by_lateness, always_team, always_crew };
-std::atomic<i32> choice{by_lateness};
+// Which threads take part; other than the best in tests and measurements.
+enum Choice { best, always_team, always_crew };
+std::atomic<i32> choice{best};
 
 // Of a thread that steps.
 class Caller {
@@ -300,14 +302,18 @@ class Caller {
             crew_.release();
             forks_ = forks.load();
         }
+        const u64 begin = now(), gap = begin - ended_;
+        at_once_ = gap < longest_gap ? std::min(at_once_ + 1, calls_at_once) : 0;
         const i32 chosen = choice.load(std::memory_order_relaxed);
-        if (chosen == always_crew || (chosen == by_lateness && late_until_ > now())) {
+        const bool suits = at_once_ == calls_at_once || late_until_ > begin;
+        if (chosen == always_crew || (chosen == best && suits)) {
             if (!crew_) crew_ = std::make_unique<Crew>(jobs_);
-            crew_->run(work, count, sharing);
+            crew_->run(work, count, sharing, gap);
         } else {
             run_by_team(work, count, sharing, threads.team);
         }
         idle_team.end_in_time();
+        ended_ = now();
     }
 
   private:
@@ -320,7 +326,7 @@ class Caller {
         // One piece may be in flight when the caller has run out of them.
         const u64 of_piece = (job.ended - begin) / std::max<u64>(1, job.own);
         if (job.ended == 0 || end - job.ended < least_wait + 2 * of_piece) return;
-        if (choice.load(std::memory_order_relaxed) != by_lateness) return;
+        if (choice.load(std::memory_order_relaxed) != best) return;
         late_until_ = end + std::min(longest_turn, times_of_wait * (end - job.ended));
         idle_team.keep(team);
     }
@@ -344,6 +350,8 @@ class Caller {
     Jobs jobs_;
     std::unique_ptr<Crew> crew_;
     u32 forks_ = forks.load();
+    u64 ended_ = 0;    // when the last call did
+    i32 at_once_ = 0;  // calls that followed the one before, up to calls_at_once
     u64 late_until_ = 0;
 };
 

@@ -86,7 +86,10 @@ void check_lateness() {
     auto visit = [&](i32, u32 thread) {
         if (thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     };
-    for (int run = 0; run < 1000 && !crew_keeps_idle_team(); ++run) for_each(share_out, visit, 64, {2, 2});
+    for (int run = 0; run < 1000 && !crew_keeps_idle_team(); ++run) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as long as torch computes in between
+        for_each(share_out, visit, 64, {2, 2});
+    }
     if (!crew_keeps_idle_team()) std::puts("no call was late"), std::exit(1);
     check(64, {2, 2}, 200);
     std::this_thread::sleep_for(std::chrono::milliseconds(2100));
@@ -98,11 +101,11 @@ void check_lateness() {
 }  // namespace
 
 int main() {
-    for (const Choice each : {by_lateness, always_team, always_crew}) {
+    for (const Choice each : {best, always_team, always_crew}) {
         crew_choose(each);
         check_all();
     }
-    crew_choose(by_lateness);
+    crew_choose(best);
     check_lateness();
     std::puts("sound");
 }

@@ -33,7 +33,7 @@ Times are microseconds: the mean over a run, and of the runs the median. Threads
 `team` waits for torch's threads at each step's end, `one` steps on the calling thread; torch's own operations have all
 threads. Each process that measures imports torch first, so that its idle threads spin as long as they do by default."""
 
-_THREADS = {"all": Which.BY_LATENESS, "team": Which.TEAM, "one": Which.BY_LATENESS}
+_THREADS = {"all": Which.BEST, "team": Which.TEAM, "one": Which.BEST}
 _BUSY = "while True: pass"
 _MEASURE = """\
 import json, sys, torch

@@ -1,4 +1,4 @@
-"""The threads that run steps on CPU: torch's, or helpers of our own while those are late (``csrc/host/crew.cpp``)."""
+"""The threads that run steps on CPU: torch's, or helpers of our own (``csrc/host/crew.cpp``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import BuildError
 class Which(IntEnum):
     """Which threads take part in a step."""
 
-    BY_LATENESS = 0
+    BEST = 0
     TEAM = 1
     CREW = 2
 
@@ -39,7 +39,7 @@ def choose(which: Which) -> Iterator[None]:
     try:
         yield
     finally:
-        _library().crew_choose(int(Which.BY_LATENESS))
+        _library().crew_choose(int(Which.BEST))
 
 
 def team_is_hurried() -> bool:

@@ -9,16 +9,17 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
 from ..rollouts.clock import PARTS
 from .tracking import Tracker
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Curve = list[tuple[int, float]]
 """Points of a learning curve: steps taken, and the mean over rows of the return of their latest episodes, or the mean
@@ -111,6 +112,9 @@ class Report:
 
 def steps_axes(**texts: str) -> Axes:
     """Axes for curves over steps, in a figure that needs no display; texts are `title` and `ylabel`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # only here: its import takes a third of a second
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot(xlabel="steps", **texts)

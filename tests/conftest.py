@@ -9,7 +9,6 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -64,18 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "4000")  # as torch_batchsim does, for workers that import torch before it
     if "TORCH_BATCHSIM_CACHE" not in os.environ:
         config.stash[_own_cache] = os.environ["TORCH_BATCHSIM_CACHE"] = tempfile.mkdtemp(prefix="torch_batchsim_tests_")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Every second worker imports the files from the last to the first, then finds what the others have compiled."""
-    report = yield
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    if report.passed and isinstance(collector, pytest.Directory) and number % 2:
-        report.result.reverse()
-    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

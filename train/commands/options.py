@@ -40,7 +40,7 @@ class Options(command_line.RunFlags):
     """Read settings from this TOML file, or from the config.toml in this folder of a run.
     Options on the command line override it."""
     track: tuple[str, ...] = ("tensorboard",)
-    """Trackers of metrics beside metrics.csv: tensorboard, wandb, none, or module:Class of your own."""
+    """Trackers of metrics beside metrics.csv: tensorboard, wandb, mlflow, none, or module:Class of your own."""
     process_timeout: float = 600.0
     """Seconds that one of several processes (torchrun) waits for the others before it ends with an error.
     It detects the end of another one at once."""

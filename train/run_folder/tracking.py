@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: TensorBoard, a table, Weights & Biases, or a class of the user's."""
+"""Where the numbers of a run go: TensorBoard, a table, Weights & Biases, MLflow, or a class of the user's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import csv
 import importlib
 import importlib.util
 import math
+import os
+import time
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from operator import attrgetter
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 from ..base.errors import UsageError
 from . import disk
 
-KNOWN = ("tensorboard", "wandb", "none")
+KNOWN = ("tensorboard", "wandb", "mlflow", "none")
 
 
 class Tracker(Protocol):
@@ -119,6 +121,42 @@ class WandB:
         self.run.finish()
 
 
+class MLflow:
+    """A run of MLflow, in the experiment that MLFLOW_EXPERIMENT_NAME names, or `torch_batchsim`.
+
+    MLFLOW_TRACKING_URI says where. A run that continues goes on in that of its folder's name, if it is there.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], start_step: int) -> None:
+        from mlflow import MlflowClient
+        from mlflow.entities import Param
+
+        self.client = MlflowClient()
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "torch_batchsim")
+        known = self.client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else self.client.create_experiment(name)
+        own = f"attributes.run_name = '{folder.name}'"
+        found = self.client.search_runs([experiment], own, max_results=1) if start_step else []
+        run = found[0] if found else self.client.create_run(experiment, run_name=folder.name)
+        self.run = run.info.run_id
+        self.client.update_run(self.run, status="RUNNING")
+        if not found:  # settings of a run cannot change
+            self.client.log_batch(self.run, params=[Param(key, str(value)) for key, value in settings.items()])
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        self.client.log_batch(self.run, [Metric(name, value, now, step) for name, value in _known(values).items()])
+
+    def close(self, outcome: Mapping[str, float]) -> None:
+        self.scalars(0, outcome)
+        self.client.set_terminated(self.run)
+
+
+_SERVICES: dict[str, type[Tracker]] = {"wandb": WandB, "mlflow": MLflow}
+
+
 def trackers(names: Sequence[str]) -> list[type[Tracker]]:
     """The classes that `--track` names, and always the table. Raises UsageError for an unknown or missing one."""
     found: list[type[Tracker]] = [Table]
@@ -129,10 +167,10 @@ def trackers(names: Sequence[str]) -> list[type[Tracker]]:
             continue
         if name == "tensorboard":
             found.append(TensorBoard)
-        elif name == "wandb":
-            if importlib.util.find_spec("wandb") is None:
-                raise UsageError("--track wandb needs the package wandb: pip install wandb")
-            found.append(WandB)
+        elif name in _SERVICES:
+            if importlib.util.find_spec(name) is None:
+                raise UsageError(f"--track {name} needs the package {name}: pip install {name}")
+            found.append(_SERVICES[name])
         elif ":" in name:
             found.append(_imported(name))
         else:

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from torch_batchsim.train.commands import cli, settings_file
 from torch_batchsim.train.commands.options import Options, tuned
 from torch_batchsim.train.run_folder import checkpoint, disk
 from torch_batchsim.train.run_folder.learning import forget_later
-from torch_batchsim.train.run_folder.tracking import Table
+from torch_batchsim.train.run_folder.tracking import MLflow, Table
 
 ENV = "torch_batchsim/CartPole-v0"
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --total-steps 1024 --eval-episodes 2".split()
@@ -183,10 +184,50 @@ def test_numbers_go_to_a_class_of_the_users(tmp_path):
     assert not list(tmp_path.glob("here/events*")) and (tmp_path / "here" / "metrics.csv").exists()
 
 
+class Client:
+    """Stands in for MLflow's, with one run at most."""
+
+    calls: list = []
+    runs: list = []
+
+    def get_experiment_by_name(self, name):
+        return SimpleNamespace(experiment_id=name)
+
+    def search_runs(self, experiments, condition, max_results):
+        return [each for each in self.runs if f"'{each.info.run_name}'" in condition]
+
+    def create_run(self, experiment, run_name):
+        self.runs.append(SimpleNamespace(info=SimpleNamespace(run_id=f"{experiment}/{run_name}", run_name=run_name)))
+        return self.runs[-1]
+
+    def update_run(self, run, status):
+        self.calls.append((run, status))
+
+    def log_batch(self, run, metrics=(), params=()):
+        self.calls.append((run, list(metrics), list(params)))
+
+    def set_terminated(self, run):
+        self.calls.append((run, "ended"))
+
+
+def test_a_run_that_goes_on_is_one_run_of_mlflow(tmp_path, monkeypatch):
+    entities = SimpleNamespace(Metric=lambda name, value, now, step: (name, value, step), Param=lambda *given: given)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(MlflowClient=Client, entities=entities))
+    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
+    for start in (0, 20):
+        tracker = MLflow(tmp_path / "here", {"seed": 1}, start)
+        tracker.scalars(start + 10, {"a": 2.0, "b": math.nan})
+        tracker.close({"eval_return_mean": 3.0})
+    run = "torch_batchsim/here"
+    first, again = ([(run, [("a", 2.0, step)], []), (run, [("eval_return_mean", 3.0, 0)], [])] for step in (10, 30))
+    begin, end = [(run, "RUNNING")], [(run, "ended")]
+    assert Client.calls == [*begin, (run, [], [("seed", "1")]), *first, *end, *begin, *again, *end]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tensorbord", "--track takes tensorboard, wandb, none or module:Class, got 'tensorbord'"),
+        ("tensorbord", "--track takes tensorboard, wandb, mlflow, none or module:Class, got 'tensorbord'"),
         ("os:nothing", "--track os:nothing cannot be imported"),
         ("os:getcwd", "--track os:getcwd lacks scalars and close"),
     ],

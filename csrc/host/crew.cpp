@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <memory>
 
@@ -66,11 +67,14 @@ void relax() {
 #endif
 }
 
-void sleep_while(Word &word, u32 value) {
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+// Until `wake`, of some groups: a bit each.
+void sleep_while(Word &word, u32 value, u32 groups = FUTEX_BITSET_MATCH_ANY) {
+    syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, groups);
 }
 
-void wake(Word &word, i32 sleepers) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, sleepers, nullptr, nullptr, 0); }
+void wake(Word &word, u32 groups = FUTEX_BITSET_MATCH_ANY) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, groups);
+}
 
 // Of the pieces of a job, thread i of n has the i-th n-th every time, so that a piece's data stay in the cache of the core
 // that used them last; a thread that has run all of its own takes from the others.
@@ -100,11 +104,14 @@ class Jobs {
         return number_;
     }
 
-    // Runs pieces of a job as long as any is unclaimed; calls did() after each.
+    // Whether a thread of this number takes part in the last job.
+    bool has(i32 thread) const { return thread < threads_.load(std::memory_order_relaxed); }
+
+    // Runs pieces of a job as long as any is unclaimed, if it has this thread; calls did() after each.
     template <class Did>
     void take(u32 job, i32 thread, Did &&did) {
         const i32 threads = threads_.load(std::memory_order_relaxed);
-        for (i32 i = 0; i < threads; ++i) {
+        for (i32 i = 0; i < threads && thread < threads; ++i) {
             Share &share = shares_[(thread + i) % threads];
             u64 word = share.unclaimed.load(std::memory_order_acquire);
             while (u32(word >> 32) == job && u32(word) > 0) {
@@ -137,7 +144,7 @@ class Crew {
     ~Crew() {
         leaving_.store(true);
         job_.fetch_add(1);
-        wake(job_, helpers_);
+        wake(job_);
         for (i32 i = 0; i < helpers_; ++i) pthread_join(helper_[i].thread, nullptr);
     }
 
@@ -147,7 +154,7 @@ class Crew {
         spin_.store(gap < longest_gap ? 2 * gap : 0, std::memory_order_relaxed);
         const u32 job = jobs_.begin(work, count, threads);
         job_.store(job);
-        if (asleep_.load() > 0) wake(job_, threads - 1);
+        if (asleep_.load() > 0) wake(job_, threads > 32 ? FUTEX_BITSET_MATCH_ANY : (1u << (threads - 1)) - 1);
         i32 own = 0;
         jobs_.take(job, 0, [&] { ++own; });
         done_ += u64(count - own);
@@ -180,16 +187,17 @@ class Crew {
     void help(Helper &self) {
         u32 job = 0;
         while (!leaving_.load()) {
-            job = next_after(job);
+            job = next_after(job, self.number);
             jobs_.take(job, self.number, [&] {
                 self.count.done.fetch_add(1);
-                if (waits_.load() != 0 && waits_.exchange(0) != 0) wake(waits_, 1);
+                if (waits_.load() != 0 && waits_.exchange(0) != 0) wake(waits_);
             });
         }
     }
 
-    u32 next_after(u32 job) {
-        const u64 most = spin_.load(std::memory_order_relaxed), begin = most > 0 ? now() : 0;
+    // A crew may have more helpers than a job has threads, after a job of another simulator: the others sleep on.
+    u32 next_after(u32 job, i32 helper) {
+        const u64 most = jobs_.has(helper) ? spin_.load(std::memory_order_relaxed) : 0, begin = most > 0 ? now() : 0;
         u32 next = job_.load();
         while (next == job && most > 0 && now() - begin < most) {
             for (i32 i = 0; i < 16 && next == job; ++i) {
@@ -199,7 +207,7 @@ class Crew {
         }
         while (next == job) {
             asleep_.fetch_add(1);
-            if (job_.load() == job) sleep_while(job_, job);
+            if (job_.load() == job) sleep_while(job_, job, 1u << ((helper - 1) % 32));
             asleep_.fetch_sub(1);
             next = job_.load();
         }
@@ -242,12 +250,10 @@ class IdleTeam {
     // Keeps it until a second from now, if torch's team has so many threads.
     void keep(i32 team) {
         until_.store(now() + without_late_step, std::memory_order_relaxed);
-        if (kept_.exchange(true)) return;
-        cpu_set_t allowed;
-        const i32 cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-        size_ = u32(std::max(2, cores - team + 2));
-        leaving_.store(0);
-        if (pthread_create(&thread_, nullptr, stay, this) != 0) kept_.store(false);
+        if (kept_.load()) return;
+        pthread_mutex_lock(&changing_);
+        if (!kept_.load()) kept_.store(begin(team));
+        pthread_mutex_unlock(&changing_);
     }
 
     void end_in_time() {
@@ -255,19 +261,33 @@ class IdleTeam {
     }
 
     void end() {
-        pthread_mutex_lock(&ending_);
-        if (kept_.load()) {
-            leaving_.store(1);
-            wake(leaving_, 1);
-            pthread_join(thread_, nullptr);
-            kept_.store(false);
-        }
-        pthread_mutex_unlock(&ending_);
+        before_fork();
+        behind_fork();
     }
+
+    // No thread stays with the parent, and none begins until the process has forked.
+    void before_fork() {
+        pthread_mutex_lock(&changing_);
+        if (!kept_.load()) return;
+        leaving_.store(1);
+        wake(leaving_);
+        pthread_join(thread_, nullptr);
+        kept_.store(false);
+    }
+
+    void behind_fork() { pthread_mutex_unlock(&changing_); }
 
     bool is_kept() const { return kept_.load(); }
 
   private:
+    bool begin(i32 team) {
+        cpu_set_t allowed;
+        const i32 cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+        size_ = u32(std::max(2, cores - team + 2));
+        leaving_.store(0);
+        return pthread_create(&thread_, nullptr, stay, this) == 0;
+    }
+
     static void *stay(void *pointer) {
         IdleTeam &self = *static_cast<IdleTeam *>(pointer);
         GOMP_parallel([](void *) {}, nullptr, self.size_, 0);
@@ -280,7 +300,7 @@ class IdleTeam {
     u32 size_ = 0;
     Word leaving_{0};
     pthread_t thread_;
-    pthread_mutex_t ending_ = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t changing_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
 IdleTeam idle_team;
@@ -319,7 +339,7 @@ class Caller {
   private:
     // Also right where the runtime gives fewer threads than were asked for, as within another parallel region.
     void run_by_team(const Work &work, i32 count, i32 sharing, i32 team) {
-        TeamJob job{jobs_, jobs_.begin(work, count, sharing), sharing, 0, 0};
+        TeamJob job{jobs_, jobs_.begin(work, count, sharing), 0, 0};
         const u64 begin = now();
         GOMP_parallel(TeamJob::run, &job, u32(std::max(sharing, team)), 0);
         const u64 end = now();
@@ -334,13 +354,11 @@ class Caller {
     struct TeamJob {
         Jobs &jobs;
         u32 number;
-        i32 threads;
         u64 own, ended;  // by the calling thread: pieces, and when none was left
 
         static void run(void *pointer) {
             TeamJob &self = *static_cast<TeamJob *>(pointer);
             const i32 thread = i32(omp_get_thread_num());
-            if (thread >= self.threads) return;
             u64 own = 0;
             self.jobs.take(self.number, thread, [&] { ++own; });
             if (thread == 0) self.own = own, self.ended = now();
@@ -362,7 +380,8 @@ void share_out(const Work &work, i32 count, Threads threads) {
 }
 
 [[maybe_unused, gnu::constructor]] void heed_forks() {
-    pthread_atfork([] { idle_team.end(); }, nullptr, [] { forks.fetch_add(1); });
+    pthread_atfork([] { idle_team.before_fork(); }, [] { idle_team.behind_fork(); },
+                   [] { idle_team.behind_fork(), forks.fetch_add(1); });
 }
 
 }  // namespace

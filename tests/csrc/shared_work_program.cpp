@@ -45,6 +45,7 @@ void check(i32 count, Threads threads, int runs) {
     static std::atomic<u32> calls{0};
     auto visit = [&](i32 index, u32 thread) {
         if (busy[thread].fetch_add(1) != 0) std::puts("two threads have one number"), std::exit(1);
+        if (i32(thread) >= threads.count) std::puts("more threads take part than were asked for"), std::exit(1);
         visits[index].fetch_add(1, std::memory_order_relaxed);
         plain[index] += index + 1;
         dawdle(calls.fetch_add(1));
@@ -78,6 +79,17 @@ void check_all() {
     check(64, {2, 2}, 20);
 }
 
+// A thread whose step was late keeps the idle team, while another forks, which ends it.
+void check_idle_team() {
+    std::thread other([] {
+        for (int i = 0; i < 100; ++i) idle_team.keep(2);
+    });
+    for (int i = 0; i < 100; ++i) idle_team.end();
+    other.join();
+    idle_team.end();
+    if (crew_keeps_idle_team()) std::puts("the idle team stays"), std::exit(1);
+}
+
 #ifdef STAND_IN
 void check_lateness() {}  // no runtime that is late
 #else
@@ -107,5 +119,6 @@ int main() {
     }
     crew_choose(best);
     check_lateness();
+    check_idle_team();
     std::puts("sound");
 }

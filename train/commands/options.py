@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -93,6 +94,8 @@ class Options(command_line.RunFlags):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {value}, but must be greater than 0")
+        if self.stop_at is not None and math.isnan(self.stop_at):
+            raise ValueError("stop_at is nan, but must be a number")
         for name in ("keep_best", "stop_at"):
             if getattr(self, name) not in (None, False) and not self.evaluate_every:
                 raise ValueError(f"--{name.replace('_', '-')} needs --evaluate-every, whose evaluations it goes by")

@@ -50,8 +50,16 @@ def end_with_the_launcher() -> None:
     if "TORCHELASTIC_RUN_ID" not in os.environ or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:  # torchrun has ended before that
+    if os.getppid() == 1 and not _runs_python(1):  # torchrun has ended before that
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _runs_python(process: int) -> bool:
+    """Whether a process runs this interpreter: torchrun does, which in a container is often process 1."""
+    try:
+        return os.path.samefile(f"/proc/{process}/exe", "/proc/self/exe")
+    except OSError:  # of another user
+        return False
 
 
 @contextmanager

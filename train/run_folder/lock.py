@@ -24,13 +24,17 @@ def locked(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in a folder that exists. The kernel ends the lock with the process, however
     that ends. Within itself it changes nothing.
 
-    Raises UsageError where another process has the lock.
+    Raises UsageError where another process has the lock, or where nothing can be written into the folder.
     """
     own = folder.resolve()
     if own in _held:
         yield
         return
-    with open(own / NAME, "a+") as file:
+    try:
+        file = open(own / NAME, "a+")  # noqa: SIM115
+    except OSError as error:
+        raise UsageError(f"folder {folder} cannot be written: {error.strerror}") from error
+    with file:
         _take(file.fileno(), folder)
         _held.add(own)
         try:

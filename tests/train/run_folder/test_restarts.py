@@ -6,10 +6,12 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -295,6 +297,7 @@ def test_an_evaluation_that_fails_does_not_end_the_training(
         ("--keep 0", "keep is 0, but must be at least 1"),
         ("--keep-best", "--keep-best needs --evaluate-every"),
         ("--stop-at 5", "--stop-at needs --evaluate-every"),
+        ("--stop-at nan --evaluate-every 5", "stop_at is nan, but must be a number"),
         ("--evaluate-every 5 --eval-episodes 0", "--eval-episodes is 0, but --evaluate-every needs at least 1"),
         ("--max-hours 0", "max_hours is 0.0, but must be greater than 0"),
         ("--process-timeout 3", "--process-timeout changes nothing with one process"),
@@ -348,6 +351,16 @@ def test_a_lock_is_waited_for_and_left(tmp_path: Path, monkeypatch: pytest.Monke
     with lock.locked(tmp_path), lock.locked(tmp_path / "."):
         assert lock._held == {tmp_path.resolve()}
     assert not lock._held
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(whole / checkpoint.NAME, tmp_path)
+    (tmp_path / lock.NAME).mkdir()  # which fails for root too
+    for command in (["--run-dir", tmp_path, "--resume", "auto"], ["--resume", tmp_path, "--total-steps", 10240]):
+        assert train(*PLAIN, *command) == 2
+        assert capsys.readouterr().err == f"error: folder {tmp_path} cannot be written: Is a directory\n"
 
 
 def test_a_file_system_without_locks_is_reported(
@@ -408,3 +421,17 @@ def test_only_processes_of_torchrun_end_with_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     processes.end_with_the_launcher()
     assert calls == [(1, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize(("process_1", "ends"), [(sys.executable, False), ("/bin/sh", True), ("missing", True)])
+def test_torchrun_may_be_process_1(monkeypatch: pytest.MonkeyPatch, process_1: str, ends: bool) -> None:
+    """As in a container; elsewhere process 1 has adopted a process whose torchrun has ended."""
+    samefile, sent = os.path.samefile, []
+    files = {"/proc/1/exe": process_1, "/proc/self/exe": sys.executable}
+    monkeypatch.setattr(processes.os.path, "samefile", lambda *paths: samefile(*(files[path] for path in paths)))
+    monkeypatch.setattr(processes.os, "getppid", lambda: 1)
+    monkeypatch.setattr(processes.os, "kill", lambda *to: sent.append(to))
+    monkeypatch.setattr(processes.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    processes.end_with_the_launcher()
+    assert sent == ([(os.getpid(), signal.SIGTERM)] if ends else [])

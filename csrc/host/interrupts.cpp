@@ -175,11 +175,21 @@ void enter(Watch &watch) {
 struct SignalStack {
     void *memory = MAP_FAILED;
     ~SignalStack() {
+        leave_slots();
         if (memory == MAP_FAILED) return;
         stack_t off = {};
         off.ss_flags = SS_DISABLE;
         sigaltstack(&off, nullptr);
         munmap(memory, size);
+    }
+    // A later thread may have the same id, and needs a stack of its own.
+    static void leave_slots() {
+        for (Entry *entry = entries.load(); entry; entry = entry->next) {
+            for (WatchSlot &slot : used_slots(entry->watch)) {
+                pthread_t self = pthread_self();
+                __atomic_compare_exchange_n(&slot.thread, &self, pthread_t{}, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+            }
+        }
     }
     static constexpr std::size_t size = 1 << 17;
 };

@@ -50,7 +50,7 @@ class Spin(Environment):
     start = TaskGraph("make")
     step = TaskGraph("walk", "spin", "roll")
     observation, action = "Thing.Spot", "Thing.Go.how"
-    action_space = Discrete(6)
+    action_space = Discrete(7)
 """
 
 SYSTEMS = """struct Deep { i32 values[64]; };
@@ -58,6 +58,12 @@ SYSTEMS = """struct Deep { i32 values[64]; };
 TBS_SYSTEM void make(World &world, Spot &spot) { world.create<Stone>(Stray{1.0f}); }
 
 TBS_SYSTEM void walk(World &world, Spot &spot) { spot.x += 1.0f; }
+
+TBS_FUNCTION f32 endless(f32 x) {
+    volatile f32 kept[256] = {};
+    kept[u32(x) % 256u] = x;
+    return endless(x + 1.0f) + kept[3];
+}
 
 TBS_SYSTEM void spin(World &world, Spot &spot, const Go &go, Reward &reward) {
     if (go.how == 1) {
@@ -73,6 +79,7 @@ TBS_SYSTEM void spin(World &world, Spot &spot, const Go &go, Reward &reward) {
         volatile i32 zero = 0;
         reward.value = f32(7 / zero);
     }
+    if (go.how == 6) spot.x = endless(spot.x);
     if (go.how == 5) spot.x = world.find<Stone, const Stray>(Entity{})->x;
 }
 
@@ -343,6 +350,24 @@ groups.send(0, bad(1))
 press()
 error_of(groups.recv, KeyboardInterrupt)
 groups.close()
+""")
+
+
+@pytest.mark.full
+def test_an_endless_recursion_on_any_thread_is_reported(folder: Path) -> None:
+    """Also on a thread that has the id of one that has ended, in whose place it is."""
+    run(folder, """
+from torch_batchsim.run.crew import Which, choose
+env, said = made(4), []
+def step():
+    env.reset(seed=1)
+    said.append(error_of(lambda: env.step(bad(6)), torch_batchsim.SystemCrash))
+with choose(Which.CREW):
+    for _ in range(20):
+        worker = threading.Thread(target=step)
+        worker.start()
+        worker.join()
+assert len(said) == 20 and all("'spin'" in each for each in said), said
 """)
 
 

@@ -247,7 +247,7 @@ class Crew {
 // A team beside torch's that does nothing, so that GNU's runtime has more threads than cores.
 class IdleTeam {
   public:
-    // Keeps it until a second from now, if torch's team has so many threads.
+    // Keeps it until the first call that begins more than a second from now. Torch's team has so many threads.
     void keep(i32 team) {
         until_.store(now() + without_late_step, std::memory_order_relaxed);
         if (kept_.load()) return;
@@ -281,8 +281,9 @@ class IdleTeam {
 
   private:
     bool begin(i32 team) {
-        cpu_set_t allowed;
-        const i32 cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+        cpu_set_t allowed;  // of 1,024 cores at most
+        const bool fits = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+        const i32 cores = fits ? CPU_COUNT(&allowed) : i32(sysconf(_SC_NPROCESSORS_ONLN));
         size_ = u32(std::max(2, cores - team + 2));
         leaving_.store(0);
         return pthread_create(&thread_, nullptr, stay, this) == 0;

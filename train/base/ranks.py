@@ -9,10 +9,11 @@ So `count` processes learn as one with all the worlds does, except for the order
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -75,18 +76,28 @@ class Ranks:
 
     # ---- of all processes ----
 
+    def moments(
+        self, values: Tensor, active: Tensor | None, order: Tensor, sizes: int | list[int]
+    ) -> Iterable[Tensor | None]:
+        """The `moments` of each minibatch, of the samples of all processes, by one collective. A single process has all
+        samples, and gets None for each.
+
+        `values` and `active` `[..., n]` are this process's; `order` and `sizes` are those of `order`, of the last
+        dimension.
+        """
+        if self.count == 1:
+            return repeat(None)
+        each = _counted(values, active).double()
+        counts = torch.ones_like(each) if active is None else active.double()
+        parts = torch.stack([counts, each, each.square()]).index_select(-1, order).split(sizes, -1)
+        return self.sum(torch.stack([part.flatten(1).sum(1) for part in parts])).unbind()
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of the tensors of all processes, written into this one, which must be contiguous."""
         if self.count > 1:
             with self._reachable():
                 distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
         return tensor
-
-    def sums(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The sums of tensors `[]` of all processes."""
-        if self.count == 1:
-            return values
-        return dict(zip(values, self.sum(torch.stack(list(values.values()))).unbind(), strict=True))
 
     def any(self, flag: bool) -> bool:
         """Whether the flag of any of all processes is set. Waits for them, but not for a device."""
@@ -147,34 +158,44 @@ class Ranks:
 ALONE = Ranks()
 
 
+def moments(values: Tensor, active: Tensor | None) -> Tensor:
+    """How many values are active, their sum, and the sum of their squares: float64 `[3]`."""
+    each = _counted(values, active).double()
+    count = torch.full_like(each.sum(), values.numel()) if active is None else active.sum().double()
+    return torch.stack([count, each.sum(), each.square().sum()])
+
+
+def std_mean_of(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Standard deviation, as of a sample, and mean, given the `moments` of all processes."""
+    count, total, squares = moments
+    average = total / count.clamp(min=1)
+    variance = (squares - total * average).clamp(min=0) / (count - 1).clamp(min=1)
+    return variance.sqrt().float(), average.float()
+
+
+def _counted(values: Tensor, active: Tensor | None) -> Tensor:
+    return values if active is None else torch.where(active, values, 0.0)
+
+
 class Samples:
     """The part of a minibatch that this process has, and how much of all it is.
 
-    `values` float32 are one number of each sample; those count that are `active`, all if None.
+    `values` float32 are one number of each sample; those count that are `active`, all if None. The `moments` are those
+    of all processes; None for one, which has all samples.
     """
 
-    def __init__(self, ranks: Ranks, values: Tensor, active: Tensor | None) -> None:
-        self.ranks, self.values, self.active = ranks, values, active
-        if ranks.count > 1:
-            each = (values if active is None else torch.where(active, values, 0.0)).double()
-            count = torch.full_like(each.sum(), values.numel()) if active is None else active.sum().double()
-            self.moments = ranks.sum(torch.stack([count, each.sum(), each.square().sum()]))
+    def __init__(self, values: Tensor, active: Tensor | None, moments: Tensor | None) -> None:
+        self.values, self.active, self.moments = values, active, moments
 
     def mean(self, values: Tensor) -> Tensor:
         """This process's part of the mean of other values of the samples: the mean is the sum of all parts."""
-        if self.ranks.count == 1:
+        if self.moments is None:
             return mean(values, self.active)
-        counted = values if self.active is None else torch.where(self.active, values, 0.0)
-        return counted.sum() / self.moments[0].clamp(min=1).float()
+        return _counted(values, self.active).sum() / self.moments[0].clamp(min=1).float()
 
     def std_mean(self) -> tuple[Tensor, Tensor]:
         """Standard deviation, as of a sample, and mean of `values`, of all processes."""
-        if self.ranks.count == 1:
-            return std_mean(self.values, self.active)
-        count, total, squares = self.moments
-        average = total / count.clamp(min=1)
-        variance = (squares - total * average).clamp(min=0) / (count - 1).clamp(min=1)
-        return variance.sqrt().float(), average.float()
+        return std_mean(self.values, self.active) if self.moments is None else std_mean_of(self.moments)
 
 
 def join(device: torch.device, seconds: float) -> Ranks:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host/meeting.h"
 #include "host/memory.h"
 #include "host/vectors.h"
 
@@ -885,6 +886,14 @@ TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given,
     critic.pass_backwards();
     actor.pass_backwards();
     sums.write_means(moments, means);
+}
+
+// ---- several processes ------------------------------------------------------------------------------------------
+
+// Replaces numbers, doubles or floats, by their sums over all processes. Returns a meeting::Result.
+TBS_EXPORTED i64 sum_of_processes(const meeting::Given *given, void *numbers, i64 count, i64 doubles) {
+    return doubles ? meeting::sum_in_parts(*given, static_cast<double *>(numbers), count)
+                   : meeting::sum_in_parts(*given, static_cast<float *>(numbers), count);
 }
 
 // ---- the optimiser ---------------------------------------------------------------------------------------------

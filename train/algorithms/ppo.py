@@ -25,7 +25,6 @@ from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
 from .updates import LossSettings, Minibatches
 
-
 MOST_LOG_RATIO = 88.0
 """Whose exp is finite. A sample with more has no gradient: else a clipped one, 0 times infinity, would have NaN."""
 

@@ -54,6 +54,7 @@ def library() -> ctypes.CDLL | None:
     lib.mlp_forward.restype = lib.mlp_backward.restype = lib.cell_forward.restype = lib.cell_backward.restype = None
     for gradient in (lib.ppo_gradient, lib.ppo_gradient_of_sequences):
         gradient.argtypes, gradient.restype = [*[ADDRESS] * 7, NUMBER], None
+    lib.sum_of_processes.argtypes, lib.sum_of_processes.restype = [ADDRESS, ADDRESS, NUMBER, NUMBER], NUMBER
     lib.adam_step.argtypes = [NUMBER, *[ADDRESS] * 4, NUMBER, ADDRESS]
     lib.adam_step.restype = ctypes.c_float
     return lib

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import repeat
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, distributed
 
 from .active import mean, std_mean
+from .neighbours import Neighbours, neighbours
 
 Order = tuple[Tensor, int | list[int]]
 """Which samples a process takes, int64 `[n]`, and how many of them are in each minibatch."""
@@ -45,6 +46,8 @@ class Ranks:
     count: int = 1
     host: Any = None
     """The process group of tensors on the CPU; None is that of all devices."""
+    neighbours: Neighbours | None = None
+    """The processes, where all are on one machine and can share memory: for tensors on the CPU."""
 
     # ---- division of the work ----
 
@@ -96,6 +99,9 @@ class Ranks:
         """The sum of the tensors of all processes, written into this one, which must be contiguous."""
         if self.count > 1:
             with self._reachable():
+                if self.neighbours is not None and self.neighbours.take(tensor):
+                    self.neighbours.sum(tensor)
+                    return tensor
                 distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
         return tensor
 
@@ -199,8 +205,8 @@ class Samples:
 
 
 def join(device: torch.device, seconds: float) -> Ranks:
-    """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too. Waits at most `seconds`, as all that they
-    later do together does."""
+    """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too; those of one machine share memory. Waits at
+    most `seconds`, as all that they later do together does."""
     timeout = timedelta(seconds=seconds)
     store, rank, count = next(distributed.rendezvous("env://", timeout=timeout))
     # torchrun keeps its store when it restarts processes: under the same names they would find addresses of dead ones.
@@ -208,7 +214,8 @@ def join(device: torch.device, seconds: float) -> Ranks:
     backend = "gloo" if device.type == "cpu" else "nccl"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timeout)
     host = None if device.type == "cpu" else distributed.new_group(backend="gloo", timeout=timeout)
-    return Ranks(distributed.get_rank(), distributed.get_world_size(), host)
+    ranks = Ranks(distributed.get_rank(), distributed.get_world_size(), host)
+    return replace(ranks, neighbours=neighbours(ranks, seconds))
 
 
 # ---- states ----

@@ -395,7 +395,7 @@ def test_parts_of_processes_sum_up_to_the_gradient_of_one(active, memory, space)
         hidden = torch.randn(2, rows, agent.state_size) / 2
         batch = batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
     order = torch.randperm(batch.advantages.shape[-1])
-    metrics, log_ratio = learner.differentiate_at_once(learner.at_once(batch), order)
+    metrics, _ = learner.differentiate_at_once(learner.at_once(batch), order)
     wanted = [*metrics.values(), learner.parameters.grad.clone()]
     sizes = [len(order) - 3, 0, 3]
     parts = list(batch.cut(order, sizes))

@@ -896,6 +896,38 @@ TBS_EXPORTED i64 sum_of_processes(const meeting::Given *given, void *numbers, i6
                    : meeting::sum_in_parts(*given, static_cast<float *>(numbers), count);
 }
 
+// Of an order of the samples of `count` processes, cut into minibatches, the part of process `rank`, as Ranks.order has
+// it: sample i is of row i % (rows * count). Writes their numbers among its own, and how many are in each minibatch.
+TBS_EXPORTED void part_of_order(const i64 *order, i64 samples, i64 minibatches, i64 rows, i64 rank, i64 count, i64 *own,
+                                i64 *sizes) {
+    const i64 all = rows * count, size = samples / minibatches;
+    for (i64 minibatch = 0; minibatch < minibatches; ++minibatch) {
+        const i64 *const begin = own;
+        for (i64 i = minibatch * size; i < (minibatch + 1) * size; ++i) {
+            const i64 step = order[i] / all, row = order[i] - step * all - rank * rows;
+            *own = step * rows + row;
+            own += row >= 0 && row < rows;
+        }
+        sizes[minibatch] = own - begin;
+    }
+}
+
+// Of each minibatch of the order: how many of the `values` count, their sum, and the sum of squares. There are `steps`
+// of each of `columns` values, of which the order has columns.
+TBS_EXPORTED void moments_of_parts(const float *values, const bool *active, i64 steps, i64 columns, const i64 *order,
+                                   i64 minibatches, const i64 *sizes, double *moments) {
+    for (i64 minibatch = 0; minibatch < minibatches; order += sizes[minibatch++], moments += 3) {
+        double count = 0, total = 0, squares = 0;
+        for (i64 t = 0; t < steps; ++t)
+            for (i64 i = 0; i < sizes[minibatch]; ++i) {
+                const i64 place = t * columns + order[i];
+                const double value = !active || active[place] ? values[place] : 0.0f;
+                count += !active || active[place], total += value, squares += value * value;
+            }
+        moments[0] = count, moments[1] = total, moments[2] = squares;
+    }
+}
+
 // ---- the optimiser ---------------------------------------------------------------------------------------------
 
 // As train/algorithms/updates.py has it.
@@ -903,9 +935,10 @@ struct AdamSettings {
     float learning_rate, beta1, beta2, epsilon, longest;  // the length to which gradients are cut
 };
 
-// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, the `step`-th. Returns the gradient's length before.
-TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, i64 step,
-                             const AdamSettings *settings) {
+// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, after so many `steps`, which are counted. Writes the
+// gradient's length before.
+TBS_EXPORTED void adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, float *steps,
+                            const AdamSettings *settings, float *length) {
     double total = 0;
     for (i64 first = 0; first < count; first += 256) {
         float part = 0;
@@ -920,7 +953,8 @@ TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, flo
         for (; i < end; ++i) part += gradients[i] * gradients[i];
         total += part;
     }
-    const float norm = std::sqrt(total);
+    const float norm = *length = std::sqrt(total);
+    const double step = *steps += 1;
     const float cut = settings->longest / (norm + 1e-6f), factor = cut > 1 ? 1 : cut;  // NaN stays
     const float rest1 = 1 - settings->beta1, rest2 = 1 - settings->beta2;
     const float rate = settings->learning_rate / (1 - std::pow(double{settings->beta1}, step));
@@ -933,5 +967,4 @@ TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, flo
         squares[i] += (g * g - squares[i]) * rest2;
         parameters[i] -= rate * means[i] / (std::sqrt(squares[i]) * unit + settings->epsilon);
     }
-    return norm;
 }

@@ -182,9 +182,9 @@ def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -
     if not state:  # as torch's own first step makes it
         state["step"] = torch.zeros(())
         state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
-    state["step"] += 1
-    settings = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest)
-    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"]
+    settings, length = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest), torch.empty(())
+    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"], state["step"]
     places = (each.data_ptr() for each in vectors)
-    step = int(state["step"]), ctypes.addressof(settings)
-    return torch.tensor(library().adam_step(parameters.numel(), *places, *step))  # type: ignore[union-attr]
+    behind = ctypes.addressof(settings), length.data_ptr()
+    library().adam_step(parameters.numel(), *places, *behind)  # type: ignore[union-attr]
+    return length

@@ -8,18 +8,20 @@ So `count` processes learn as one with all the worlds does, except for the order
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed
 
 from .active import mean, std_mean
+from .kernels import NUMBER, can_compute, library
 from .neighbours import Neighbours, neighbours
 
 Order = tuple[Tensor, int | list[int]]
@@ -72,6 +74,11 @@ class Ranks:
         order = torch.randperm(total, generator=generator, device=generator.device)
         if self.count == 1:
             return order, total // minibatches
+        if order.device.type == "cpu" and (compute := library()):
+            mine, of_each = torch.empty(samples + 1, dtype=torch.int64), (NUMBER * minibatches)()
+            who = minibatches, rows, self.rank, self.count
+            compute.part_of_order(order.data_ptr(), total, *who, mine.data_ptr(), ctypes.addressof(of_each))
+            return mine[:samples], list(of_each)
         row = order % (rows * self.count) - self.rank * rows
         own = (row >= 0) & (row < rows)
         sizes = own.view(minibatches, -1).sum(1).tolist()  # which waits for the device
@@ -88,8 +95,15 @@ class Ranks:
         `values` and `active` `[..., n]` are this process's; `order` and `sizes` are those of `order`, of the last
         dimension.
         """
-        if self.count == 1:
+        if isinstance(sizes, int):
             return repeat(None)
+        if can_compute(values):
+            found, of_each = torch.empty(len(sizes), 3, dtype=torch.float64), (NUMBER * len(sizes))(*sizes)
+            given = [None if each is None else each.contiguous() for each in (values, active)]
+            places = *(None if each is None else each.data_ptr() for each in given), values[..., 0].numel()
+            parts = values.shape[-1], order.data_ptr(), len(sizes), ctypes.addressof(of_each), found.data_ptr()
+            library().moments_of_parts(*places, *parts)  # type: ignore[union-attr]
+            return self.sum(found).unbind()
         each = _counted(values, active).double()
         counts = torch.ones_like(each) if active is None else active.double()
         parts = torch.stack([counts, each, each.square()]).index_select(-1, order).split(sizes, -1)
@@ -98,11 +112,11 @@ class Ranks:
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of the tensors of all processes, written into this one, which must be contiguous."""
         if self.count > 1:
-            with self._reachable():
+            with self._reachable:
                 if self.neighbours is not None and self.neighbours.take(tensor):
                     self.neighbours.sum(tensor)
-                    return tensor
-                distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
+                else:
+                    distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
         return tensor
 
     def any(self, flag: bool) -> bool:
@@ -114,7 +128,7 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count if self.first else None
-        with self._reachable():
+        with self._reachable:
             distributed.gather_object(own, found, dst=0, group=self.host)
         return found
 
@@ -147,15 +161,25 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count
-        with self._reachable():
+        with self._reachable:
             distributed.all_gather_object(found, own, group=self.host)
         return found
 
-    @contextmanager
-    def _reachable(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:  # of torch.distributed, for a closed connection or a slow one
+    @property
+    def _reachable(self) -> _Reachable:
+        return _Reachable(self.count)
+
+
+class _Reachable(NamedTuple):
+    """Around what processes do together; raises RankLost. A class, since contextlib's take longer than a small sum."""
+
+    count: int
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, RuntimeError):  # of a connection that has closed or is slow, or of neighbours
             late = "timed out" in str(error).lower()
             event = "does not answer any more (--process-timeout)" if late else "has ended"
             raise RankLost(f"another of the {self.count} processes {event}") from error

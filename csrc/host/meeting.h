@@ -1,5 +1,5 @@
-// Sums over processes of one machine, in memory that they share. gloo's take some hundred microseconds of a core in each:
-// its threads wake each other through sockets.
+// Sums over processes of one machine, in memory that they share. gloo's take some hundred microseconds of a core in
+// each, for its threads wake each other through sockets.
 //
 // Each process copies its numbers into its slot, says so, and adds up all slots in order: all get the same bits. It has
 // two slots, used in turn: when it writes into one again, the others have said that they write for the next sum, and so
@@ -79,8 +79,10 @@ Result sum(const Given &given, Number *numbers, i64 count) {
     own.written.store(number);
     if (own.sleepers.load()) syscall(SYS_futex, &own.written, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
     for (i64 rank = 0; rank < given.count; ++rank) {
-        const Result result = rank == given.rank ? done : wait_for(seats[rank], number, given.processes[rank], given.seconds);
-        if (result != done) return result;
+        if (rank != given.rank) {
+            const Result result = wait_for(seats[rank], number, given.processes[rank], given.seconds);
+            if (result != done) return result;
+        }
         const Number *const from = slot(rank);
         for (i64 i = 0; i < count; ++i) numbers[i] = rank ? numbers[i] + from[i] : from[i];
     }

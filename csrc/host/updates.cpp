@@ -556,8 +556,8 @@ struct Some {
     i64 row;
 };
 
-// A policy reads outputs of the actor, and then replaces them by their gradients: of the loss by log-probability, and of
-// the weighted entropy where samples count.
+// A policy reads outputs of the actor, and then replaces them by their gradients, given that by the log-probability, and
+// the weight of the entropy where samples count.
 
 class Categorical {
     const i64 choices, *const sizes;
@@ -676,8 +676,8 @@ class Gaussian {
 // each sample, and adds to the sums.
 template <class Policy>
 void loss(Policy policy, const Minibatch &batch, i64 first_sample, i64 samples, const Moments &moments,
-          const LossSettings &settings, float *outputs, i64 outputs_row, float *values, i64 values_row, float *log_ratios,
-          Sums &sums) {
+          const LossSettings &settings, float *outputs, i64 outputs_row, float *values, i64 values_row,
+          float *log_ratios, Sums &sums) {
     constexpr float most = 88.0f;  // whose exp is finite: a sample with more has no gradient
     const float share = 1.0 / std::max(moments.count, 1.0);
     const float clip = settings.clip;
@@ -935,8 +935,8 @@ struct AdamSettings {
     float learning_rate, beta1, beta2, epsilon, longest;  // the length to which gradients are cut
 };
 
-// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, after so many `steps`, which are counted. Writes the
-// gradient's length before.
+// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, after so many `steps`, which are counted. Writes
+// the gradient's length before.
 TBS_EXPORTED void adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, float *steps,
                             const AdamSettings *settings, float *length) {
     double total = 0;

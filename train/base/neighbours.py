@@ -24,8 +24,11 @@ _ENDED = 1
 class Group(Protocol):
     """Processes that meet by other means."""
 
-    rank: int
-    count: int
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
 
     def of_all(self, own: Any) -> list[Any]:
         """The values of all processes, in their order."""

@@ -67,11 +67,15 @@ def of_several(count: int, folder: Path, cases: Sequence[str]) -> None:
             process.kill()
 
 
-def started(count: int, arguments: Sequence[str], **settings: Any) -> list[subprocess.Popen[str]]:
-    """Processes of Python that can meet, with the environment variables that torchrun gives them."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def started(count: int, arguments: Sequence[str], **settings: Any) -> list[subprocess.Popen[str]]:
+    """Processes of Python that can meet, with the environment variables that torchrun gives them."""
+    port = free_port()
     found = os.pathsep.join(path or "." for path in sys.path)  # as this process finds modules
     names = {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     names |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}

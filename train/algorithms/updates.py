@@ -117,7 +117,8 @@ class _Policy(ctypes.Structure):
             self._sizes = (NUMBER * len(policy.sizes))(*policy.sizes)
             super().__init__(len(policy.sizes), ctypes.addressof(self._sizes))
         else:
-            super().__init__(policy.num_means, None, log_std.data_ptr(), log_std.grad.data_ptr())
+            places = log_std.data_ptr(), log_std.grad.data_ptr()  # type: ignore[union-attr]
+            super().__init__(policy.num_means, None, *places)
 
 
 class _Minibatch(ctypes.Structure):

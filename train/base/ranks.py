@@ -173,7 +173,7 @@ class Ranks:
 class _Reachable(NamedTuple):
     """Around what processes do together; raises RankLost. A class, since contextlib's take longer than a small sum."""
 
-    count: int
+    processes: int
 
     def __enter__(self) -> None:
         pass
@@ -182,7 +182,7 @@ class _Reachable(NamedTuple):
         if isinstance(error, RuntimeError):  # of a connection that has closed or is slow, or of neighbours
             late = "timed out" in str(error).lower()
             event = "does not answer any more (--process-timeout)" if late else "has ended"
-            raise RankLost(f"another of the {self.count} processes {event}") from error
+            raise RankLost(f"another of the {self.processes} processes {event}") from error
 
 
 ALONE = Ranks()

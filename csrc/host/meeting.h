@@ -49,6 +49,12 @@ inline bool has_ended(i64 process) {
     return poll(&asked, 1, 0) > 0;
 }
 
+inline void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 // Waits until the process has written for the sum.
 inline Result wait_for(Seat &seat, std::uint32_t sum, i64 process, double seconds) {
     constexpr double patience = 20e-6;  // before it sleeps, which takes about half of that
@@ -56,7 +62,7 @@ inline Result wait_for(Seat &seat, std::uint32_t sum, i64 process, double second
     if (!missing(seat.written.load())) return done;
     const double begin = now();
     while (missing(seat.written.load()) && now() - begin < patience)
-        for (int i = 0; i < 16; ++i) asm volatile("" ::: "memory");
+        relax();
     while (true) {
         const timespec a_while{0, 50'000'000};
         seat.sleepers.fetch_add(1);

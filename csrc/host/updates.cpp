@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host/meeting.h"
 #include "host/memory.h"
 #include "host/vectors.h"
 
@@ -486,15 +487,27 @@ struct LossSettings {
     std::int32_t normalise;
 };
 
-// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null.
+// A policy of `count` categorical choices, of `sizes` each; or, where these are null, a Gaussian in so many dimensions,
+// with the logarithms of its standard deviations and the place of their gradient.
+struct PolicyGiven {
+    i64 count;
+    const i64 *sizes;
+    const float *log_stds;
+    float *of_log_stds;
+};
+
+// A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null. Of
+// several processes each has a part, and `moments` are those of all: how many samples count, the sum of their
+// advantages, and of the squares. A single process has null.
 struct Minibatch {
     const i64 *order;
     i64 samples;
     const void *inputs;
     i64 inputs_row, inputs_are_bytes;
-    const i64 *actions;
+    const void *actions;
     const float *log_probs, *advantages, *returns;
     const bool *mask, *active;
+    const double *moments;
     bool counts(i64 i) const { return !active || active[i]; }
 };
 
@@ -505,14 +518,21 @@ struct Moments {
     double count = 0, mean = 0, deviation = 1;
     Moments(const Minibatch &batch, bool needed) {
         double total = 0, squares = 0;
-        for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.order[s]);
-        if (!needed) return;
-        for (i64 s = 0; s < batch.samples; ++s)
-            total += batch.counts(batch.order[s]) ? batch.advantages[batch.order[s]] : 0.0f;
-        mean = total / std::max(count, 1.0);
-        for (i64 s = 0; s < batch.samples; ++s) {
-            const double away = batch.advantages[batch.order[s]] - mean;
-            squares += batch.counts(batch.order[s]) ? away * away : 0.0;
+        if (batch.moments) {
+            count = batch.moments[0];
+            if (!needed) return;
+            mean = batch.moments[1] / std::max(count, 1.0);
+            squares = std::max(batch.moments[2] - batch.moments[1] * mean, 0.0);
+        } else {
+            for (i64 s = 0; s < batch.samples; ++s) count += batch.counts(batch.order[s]);
+            if (!needed) return;
+            for (i64 s = 0; s < batch.samples; ++s)
+                total += batch.counts(batch.order[s]) ? batch.advantages[batch.order[s]] : 0.0f;
+            mean = total / std::max(count, 1.0);
+            for (i64 s = 0; s < batch.samples; ++s) {
+                const double away = batch.advantages[batch.order[s]] - mean;
+                squares += batch.counts(batch.order[s]) ? away * away : 0.0;
+            }
         }
         deviation = std::sqrt(squares / std::max(count - 1, 1.0)) + 1e-8;
     }
@@ -526,32 +546,45 @@ struct Sums {
     }
 };
 
-// The loss of `samples` samples under a policy of categorical choices, of `sizes` each, whose logits stand side by side:
-// what train/algorithms/ppo.py computes with torch. Logits and outputs of the critic have consecutive rows `logits_row` and
-// `values_row` apart; their gradients replace them. Writes log(ratio) of each sample, and adds to the sums.
-void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, const i64 *sizes, const Moments &moments,
-          const LossSettings &settings, float *logits, i64 logits_row, float *values, i64 values_row, float *log_ratios,
-          Sums &sums) {
+// Some samples, at most `width`, each in one place of vectors: which of the batch, and the outputs of the actor, `row`
+// apart.
+struct Some {
+    const Minibatch &batch;
+    const i64 *order;
+    int count;
+    float *outputs;
+    i64 row;
+};
+
+// A policy reads outputs of the actor, and then replaces them by their gradients, given that by the log-probability, and
+// the weight of the entropy where samples count.
+
+class Categorical {
+    const i64 choices, *const sizes;
     i64 all = 0;
-    for (i64 c = 0; c < choices; ++c) all += sizes[c];
-    const float share = 1.0 / std::max(moments.count, 1.0);
-    const float clip = settings.clip;
-    static thread_local Buffer buffer;
-    Vector *const scores = reinterpret_cast<Vector *>(buffer.of((2 * all + choices) * width));  // of logits
-    Vector *const chances = scores + all, *const entropies = chances + all;
-    for (i64 first = 0; first < samples; first += width) {
-        const int some = std::min<i64>(width, samples - first);
-        const i64 *const order = batch.order + first_sample + first;
-        float *const own_logits = logits + first * logits_row;
-        Vector log_prob{}, entropy{};
+    Vector *scores, *chances, *entropies;  // of logits, and of choices
+
+  public:
+    explicit Categorical(const PolicyGiven &given) : choices(given.count), sizes(given.sizes) {
+        static thread_local Buffer buffer;
+        for (i64 c = 0; c < choices; ++c) all += sizes[c];
+        scores = reinterpret_cast<Vector *>(buffer.of((2 * all + choices) * width));
+        chances = scores + all, entropies = chances + all;
+    }
+
+    void read(const Some &some, Vector &log_prob, Vector &entropy) {
+        const bool *const mask = some.batch.mask;
+        const i64 *const actions = static_cast<const i64 *>(some.batch.actions);
         i64 place = 0;
         for (i64 c = 0; c < choices; place += sizes[c++]) {
             constexpr float least = -3.402823466e38f;
             Vector most = Vector{} + least;
             for (i64 k = place; k < place + sizes[c]; ++k) {
-                for (int s = 0; s < some; ++s)
-                    scores[k][s] = batch.mask && !batch.mask[order[s] * all + k] ? least : own_logits[s * logits_row + k];
-                for (int s = some; s < width; ++s) scores[k][s] = 0;
+                for (int s = 0; s < some.count; ++s) {
+                    const bool allowed = !mask || mask[some.order[s] * all + k];
+                    scores[k][s] = allowed ? some.outputs[s * some.row + k] : least;
+                }
+                for (int s = some.count; s < width; ++s) scores[k][s] = 0;
                 most = scores[k] > most ? scores[k] : most;
             }
             Vector total{}, own{};
@@ -567,13 +600,95 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
                 chances[k] /= total;
                 own -= chances[k] == 0.0f ? Vector{} : chances[k] * scores[k];
             }
-            for (int s = 0; s < some; ++s) log_prob[s] += scores[place + batch.actions[order[s] * choices + c]][s];
+            for (int s = 0; s < some.count; ++s)
+                log_prob[s] += scores[place + actions[some.order[s] * choices + c]][s];
             entropies[c] = own;
             entropy += own;
         }
-        Vector log_ratio{}, advantage{}, value{}, wanted{};
+    }
+
+    void write(const Some &some, Whole counts, Vector by_log_prob, float entropy_weight) {
+        const bool *const mask = some.batch.mask;
+        const i64 *const actions = static_cast<const i64 *>(some.batch.actions);
+        i64 place = 0;
+        for (i64 c = 0; c < choices; place += sizes[c++])
+            for (i64 k = place; k < place + sizes[c]; ++k) {
+                const Vector by_entropy = chances[k] == 0.0f ? Vector{} : chances[k] * (scores[k] + entropies[c]);
+                const Vector found = counts ? entropy_weight * by_entropy - by_log_prob * chances[k] : Vector{};
+                for (int s = 0; s < some.count; ++s) {
+                    const float chosen = actions[some.order[s] * choices + c] == k - place ? by_log_prob[s] : 0.0f;
+                    const bool allowed = !mask || mask[some.order[s] * all + k];
+                    some.outputs[s * some.row + k] = allowed ? found[s] + chosen : 0.0f;
+                }
+            }
+    }
+};
+
+class Gaussian {
+    const i64 size;
+    const float *const log_stds;
+    double *const of_log_stds;  // sums
+    Vector *z;                  // distances from the mean in standard deviations
+    float *inverses;            // of these
+    float constant = 0, entropy_of_all = 0;
+
+  public:
+    Gaussian(const PolicyGiven &given, double *sums)
+        : size(given.count), log_stds(given.log_stds), of_log_stds(sums) {
+        static thread_local Buffer buffer;
+        constexpr float half_log_two_pi = 0.918938533f;
+        float *const place = buffer.of(size * width + padded(size));
+        z = reinterpret_cast<Vector *>(place), inverses = place + size * width;
+        for (i64 d = 0; d < size; ++d) {
+            inverses[d] = std::exp(-log_stds[d]);
+            constant -= log_stds[d] + half_log_two_pi;
+            entropy_of_all += log_stds[d] + half_log_two_pi + 0.5f;
+        }
+    }
+
+    void read(const Some &some, Vector &log_prob, Vector &entropy) {
+        const float *const actions = static_cast<const float *>(some.batch.actions);
+        Vector squares{};
+        for (i64 d = 0; d < size; ++d) {
+            z[d] = Vector{};
+            for (int s = 0; s < some.count; ++s)
+                z[d][s] = (actions[some.order[s] * size + d] - some.outputs[s * some.row + d]) * inverses[d];
+            squares += z[d] * z[d];
+        }
+        log_prob = constant - 0.5f * squares;
+        entropy = Vector{} + entropy_of_all;
+    }
+
+    void write(const Some &some, Whole counts, Vector by_log_prob, float entropy_weight) {
+        for (i64 d = 0; d < size; ++d) {
+            const Vector by_mean = counts ? by_log_prob * z[d] * inverses[d] : Vector{};
+            const Vector by_log_std = counts ? by_log_prob * (z[d] * z[d] - 1.0f) - entropy_weight : Vector{};
+            for (int s = 0; s < some.count; ++s) {
+                some.outputs[s * some.row + d] = by_mean[s];
+                of_log_stds[d] += by_log_std[s];
+            }
+        }
+    }
+};
+
+// The loss of `samples` samples under a policy: what train/algorithms/ppo.py computes with torch. Outputs of actor and
+// critic have consecutive rows `outputs_row` and `values_row` apart; their gradients replace them. Writes log(ratio) of
+// each sample, and adds to the sums.
+template <class Policy>
+void loss(Policy policy, const Minibatch &batch, i64 first_sample, i64 samples, const Moments &moments,
+          const LossSettings &settings, float *outputs, i64 outputs_row, float *values, i64 values_row,
+          float *log_ratios, Sums &sums) {
+    constexpr float most = 88.0f;  // whose exp is finite: a sample with more has no gradient
+    const float share = 1.0 / std::max(moments.count, 1.0);
+    const float clip = settings.clip;
+    for (i64 first = 0; first < samples; first += width) {
+        const int count = std::min<i64>(width, samples - first);
+        const i64 *const order = batch.order + first_sample + first;
+        const Some some{batch, order, count, outputs + first * outputs_row, outputs_row};
+        Vector log_prob{}, entropy{}, log_ratio{}, advantage{}, value{}, wanted{};
+        policy.read(some, log_prob, entropy);
         Whole counts{};
-        for (int s = 0; s < some; ++s) {
+        for (int s = 0; s < count; ++s) {
             const i64 i = order[s];
             counts[s] = batch.counts(i) ? -1 : 0;
             log_ratio[s] = counts[s] ? log_prob[s] - batch.log_probs[i] : 0.0f;  // before exp, which may be infinite
@@ -581,29 +696,42 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
             value[s] = values[(first + s) * values_row];
             wanted[s] = batch.returns[i];
         }
-        const Vector ratio = exp_of(log_ratio);
-        const Vector clipped = ratio < 1 - clip ? Vector{} + (1 - clip) : ratio > 1 + clip ? Vector{} + (1 + clip) : ratio;
-        const Vector gain = advantage * ratio, least_gain = gain > advantage * clipped ? advantage * clipped : gain;
-        const Vector by_log_prob = counts ? (ratio == clipped || gain < advantage * clipped ? -gain * share : Vector{}) : Vector{};
+        const Vector ratio = exp_of(log_ratio > most ? Vector{} + most : log_ratio);
+        const Vector clipped = ratio < 1 - clip ? Vector{} + (1 - clip)
+                               : ratio > 1 + clip ? Vector{} + (1 + clip)
+                                                  : ratio;
+        const Vector gain = advantage * ratio, clipped_gain = advantage * clipped;
+        const Vector least_gain = gain > clipped_gain ? clipped_gain : gain;
+        const Whole learns = counts & ~(log_ratio > most) & ((ratio == clipped) | (gain < clipped_gain));
+        const Vector by_log_prob = learns ? -gain * share : Vector{};
         const Vector error = value - wanted;
         const float weight = settings.value_weight * share;
-        for (int s = 0; s < some; ++s) {
+        for (int s = 0; s < count; ++s) {
             log_ratios[first + s] = log_ratio[s];
             values[(first + s) * values_row] = counts[s] ? error[s] * weight : 0.0f;
             if (!counts[s]) continue;
             sums.policy_loss -= least_gain[s], sums.value_loss += error[s] * error[s], sums.entropy += entropy[s];
         }
-        place = 0;
-        for (i64 c = 0; c < choices; place += sizes[c++])
-            for (i64 k = place; k < place + sizes[c]; ++k) {
-                const Vector by_entropy = counts ? (chances[k] == 0.0f ? Vector{} : chances[k] * (scores[k] + entropies[c])) : Vector{};
-                const Vector found = settings.entropy_weight * share * by_entropy - by_log_prob * chances[k];
-                for (int s = 0; s < some; ++s) {
-                    const float chosen = batch.actions[order[s] * choices + c] == k - place ? by_log_prob[s] : 0.0f;
-                    const bool allowed = !batch.mask || batch.mask[order[s] * all + k];
-                    own_logits[s * logits_row + k] = allowed ? found[s] + chosen : 0.0f;
-                }
-            }
+        policy.write(some, counts, by_log_prob, settings.entropy_weight * share);
+    }
+}
+
+// The same of either policy; gradients of the logarithms of standard deviations are added to `of_log_stds`.
+template <class... Given>
+void loss_of(const PolicyGiven &policy, double *of_log_stds, Given &&...given) {
+    if (policy.sizes)
+        loss(Categorical(policy), given...);
+    else
+        loss(Gaussian(policy, of_log_stds), given...);
+}
+
+i64 log_stds_of(const PolicyGiven &policy) { return policy.sizes ? 0 : policy.count; }
+
+void write_log_stds(const PolicyGiven &policy, const double *sums, i64 chunks) {
+    for (i64 d = 0; d < log_stds_of(policy); ++d) {
+        double total = 0;
+        for (i64 chunk = 0; chunk < chunks; ++chunk) total += sums[chunk * policy.count + d];
+        policy.of_log_stds[d] = total;
     }
 }
 
@@ -612,8 +740,8 @@ void loss(const Minibatch &batch, i64 first_sample, i64 samples, i64 choices, co
 // The gradient of PPO's loss of a minibatch: a tile of samples passes forwards through actor and critic, through the
 // loss, and backwards. The actor reads the first of the inputs that the critic reads. Writes log(ratio) of each sample,
 // and into `means` the losses of policy and values, and the entropy.
-TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const PerceptronGiven *critic_given, i64 choices,
-                               const i64 *sizes, const Minibatch *batch, const LossSettings *settings,
+TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const PerceptronGiven *critic_given,
+                               const PolicyGiven *policy, const Minibatch *batch, const LossSettings *settings,
                                float *log_ratios, float *means, i64 threads) {
     const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
     static thread_local Buffer weights_buffer, sums_buffer;
@@ -630,6 +758,8 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     const i64 sums_size = actor.gradients_size + critic.gradients_size, widest = std::max(actor.widest, critic.widest);
     float *const gradients = sums_buffer.of(chunks * sums_size);
     std::vector<Sums> sums(chunks);
+    const i64 log_stds = log_stds_of(*policy);
+    std::vector<double> of_log_stds(chunks * log_stds);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
         static thread_local Buffer own;
@@ -645,13 +775,13 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
             Tile &of_actor = read, &of_critic = critic.inputs == actor.inputs ? read : read_by_critic;
             of_actor.read(inputs, first, some, actor);
             if (&of_critic != &of_actor) of_critic.read(inputs, first, some, critic);
-            float *const logits = forward(actor, of_actor, actor_kept, some, 0);
+            float *const outputs = forward(actor, of_actor, actor_kept, some, 0);
             float *const values = forward(critic, of_critic, critic_kept, some, 0);
             // The last layers have no activation: what they say is not needed backwards.
-            const i64 logits_row = padded(actor.outputs), values_row = padded(critic.outputs);
-            loss(*batch, first, some, choices, sizes, moments, *settings, logits, logits_row, values, values_row,
-                 log_ratios + first, sums[chunk]);
-            std::memcpy(now, logits, 4 * some * logits_row);
+            const i64 outputs_row = padded(actor.outputs), values_row = padded(critic.outputs);
+            loss_of(*policy, of_log_stds.data() + chunk * log_stds, *batch, first, some, moments, *settings, outputs,
+                    outputs_row, values, values_row, log_ratios + first, sums[chunk]);
+            std::memcpy(now, outputs, 4 * some * outputs_row);
             backward(actor, of_actor, actor_kept, some, 0, now, next, actor_sums, false);
             std::memcpy(now, values, 4 * some * values_row);
             backward(critic, of_critic, critic_kept, some, 0, now, next, critic_sums, false);
@@ -659,6 +789,7 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     }
     write_gradients(actor, gradients, chunks, sums_size, threads);
     write_gradients(critic, gradients + actor.gradients_size, chunks, sums_size, threads);
+    write_log_stds(*policy, of_log_stds.data(), chunks);
     Sums all;
     for (const Sums &each : sums)
         all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
@@ -739,7 +870,7 @@ struct Remembering {
 
 // ppo_gradient of networks that remember: the samples are steps of whole rows, step after step.
 TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given, const RememberingGiven *critic_given,
-                                            i64 choices, const i64 *sizes, const Minibatch *batch,
+                                            const PolicyGiven *policy, const Minibatch *batch,
                                             const LossSettings *settings, float *log_ratios, float *means, i64 threads) {
     static thread_local Buffer actor_buffer, critic_buffer;
     const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
@@ -747,14 +878,54 @@ TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given,
     actor.pass_forwards();
     critic.pass_forwards();
     const Moments moments(*batch, settings->normalise);
-    i64 all = 0;
-    for (i64 c = 0; c < choices; ++c) all += sizes[c];
+    std::vector<double> of_log_stds(log_stds_of(*policy));
     Sums sums;
-    loss(*batch, 0, batch->samples, choices, sizes, moments, *settings, actor.outputs, all, critic.outputs, 1, log_ratios,
-         sums);
+    loss_of(*policy, of_log_stds.data(), *batch, i64{0}, batch->samples, moments, *settings, actor.outputs,
+            actor_given->last->sizes[actor_given->last->count], critic.outputs, i64{1}, log_ratios, sums);
+    write_log_stds(*policy, of_log_stds.data(), 1);
     critic.pass_backwards();
     actor.pass_backwards();
     sums.write_means(moments, means);
+}
+
+// ---- several processes ------------------------------------------------------------------------------------------
+
+// Replaces numbers, doubles or floats, by their sums over all processes. Returns a meeting::Result.
+TBS_EXPORTED i64 sum_of_processes(const meeting::Given *given, void *numbers, i64 count, i64 doubles) {
+    return doubles ? meeting::sum_in_parts(*given, static_cast<double *>(numbers), count)
+                   : meeting::sum_in_parts(*given, static_cast<float *>(numbers), count);
+}
+
+// Of an order of the samples of `count` processes, cut into minibatches, the part of process `rank`, as Ranks.order has
+// it: sample i is of row i % (rows * count). Writes their numbers among its own, and how many are in each minibatch.
+TBS_EXPORTED void part_of_order(const i64 *order, i64 samples, i64 minibatches, i64 rows, i64 rank, i64 count, i64 *own,
+                                i64 *sizes) {
+    const i64 all = rows * count, size = samples / minibatches;
+    for (i64 minibatch = 0; minibatch < minibatches; ++minibatch) {
+        const i64 *const begin = own;
+        for (i64 i = minibatch * size; i < (minibatch + 1) * size; ++i) {
+            const i64 step = order[i] / all, row = order[i] - step * all - rank * rows;
+            *own = step * rows + row;
+            own += row >= 0 && row < rows;
+        }
+        sizes[minibatch] = own - begin;
+    }
+}
+
+// Of each minibatch of the order: how many of the `values` count, their sum, and the sum of squares. There are `steps`
+// of each of `columns` values, of which the order has columns.
+TBS_EXPORTED void moments_of_parts(const float *values, const bool *active, i64 steps, i64 columns, const i64 *order,
+                                   i64 minibatches, const i64 *sizes, double *moments) {
+    for (i64 minibatch = 0; minibatch < minibatches; order += sizes[minibatch++], moments += 3) {
+        double count = 0, total = 0, squares = 0;
+        for (i64 t = 0; t < steps; ++t)
+            for (i64 i = 0; i < sizes[minibatch]; ++i) {
+                const i64 place = t * columns + order[i];
+                const double value = !active || active[place] ? values[place] : 0.0f;
+                count += !active || active[place], total += value, squares += value * value;
+            }
+        moments[0] = count, moments[1] = total, moments[2] = squares;
+    }
 }
 
 // ---- the optimiser ---------------------------------------------------------------------------------------------
@@ -764,9 +935,10 @@ struct AdamSettings {
     float learning_rate, beta1, beta2, epsilon, longest;  // the length to which gradients are cut
 };
 
-// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, the `step`-th. Returns the gradient's length before.
-TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, i64 step,
-                             const AdamSettings *settings) {
+// A step of Adam (Kingma and Ba 2015) behind a cut of the gradient, after so many `steps`, which are counted. Writes
+// the gradient's length before.
+TBS_EXPORTED void adam_step(i64 count, float *parameters, float *gradients, float *means, float *squares, float *steps,
+                            const AdamSettings *settings, float *length) {
     double total = 0;
     for (i64 first = 0; first < count; first += 256) {
         float part = 0;
@@ -781,7 +953,8 @@ TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, flo
         for (; i < end; ++i) part += gradients[i] * gradients[i];
         total += part;
     }
-    const float norm = std::sqrt(total);
+    const float norm = *length = std::sqrt(total);
+    const double step = *steps += 1;
     const float cut = settings->longest / (norm + 1e-6f), factor = cut > 1 ? 1 : cut;  // NaN stays
     const float rest1 = 1 - settings->beta1, rest2 = 1 - settings->beta2;
     const float rate = settings->learning_rate / (1 - std::pow(double{settings->beta1}, step));
@@ -794,5 +967,4 @@ TBS_EXPORTED float adam_step(i64 count, float *parameters, float *gradients, flo
         squares[i] += (g * g - squares[i]) * rest2;
         parameters[i] -= rate * means[i] / (std::sqrt(squares[i]) * unit + settings->epsilon);
     }
-    return norm;
 }

@@ -9,7 +9,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,19 @@ from torch_batchsim.train import NotFinite, Trainer
 from torch_batchsim.train.algorithms import config_of
 from torch_batchsim.train.base import ranks
 
-from torch_batchsim import TorchVectorEnv
+from torch_batchsim import Environment, TorchVectorEnv
 
 ROLLOUTS = 4
 LOADED_AFTER = 2  # of them, where a case goes on from a state
 SMALL = {"num_steps": 12, "num_minibatches": 4, "hidden_sizes": (8,), "total_steps": 1_000_000, "anneal_lr": False}
-CASES: dict[str, tuple[type, int, dict[str, Any]]] = {
+CASES: dict[str, tuple[Callable[[], Environment], int, dict[str, Any]]] = {
     "ppo": (CartPole, 8, {}),
+    "box": (partial(CartPole, continuous=True), 8, {"norm_obs": True}),
     "few": (CartPole, 4, {"num_minibatches": 24, "target_kl": 0.02}),  # of two samples, at times of one process
     "scaled": (CartPole, 8, {"norm_obs": True, "norm_reward": True}),
     "a2c": (CartPole, 8, {"algorithm": "a2c", "norm_obs": True}),
     "gru": (Recall, 8, {"memory": "gru", "memory_size": 8}),
+    "by_torch": (Recall, 8, {"memory": "gru", "memory_size": 8, "hidden_sizes": (), "target_kl": 0.02}),
     "teams": (Melee, 4, {"policies": "teams", "norm_obs": True}),  # whose fighters come and go
     "a2c_teams": (Melee, 4, {"algorithm": "a2c", "policies": "teams"}),
 }
@@ -64,11 +67,15 @@ def of_several(count: int, folder: Path, cases: Sequence[str]) -> None:
             process.kill()
 
 
-def started(count: int, arguments: Sequence[str], **settings: Any) -> list[subprocess.Popen[str]]:
-    """Processes of Python that can meet, with the environment variables that torchrun gives them."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def started(count: int, arguments: Sequence[str], **settings: Any) -> list[subprocess.Popen[str]]:
+    """Processes of Python that can meet, with the environment variables that torchrun gives them."""
+    port = free_port()
     found = os.pathsep.join(path or "." for path in sys.path)  # as this process finds modules
     names = {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     names |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..base.active import zeroed
-from ..base.ranks import ALONE, Ranks, Samples
+from ..base.ranks import ALONE, Ranks, Samples, moments
 from ..policies.memory import Past, forgotten
 from ..rollouts.rollout import Rollout
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
@@ -183,10 +183,7 @@ class A2C(ActorCriticLearner):
                 loss, metrics = self.losses(part)
                 self.differentiate(loss)
                 norm = self.descend()
-        return self.ranks.sums(metrics) | {
-            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, batch.acted),
-            "losses/grad_norm": norm,
-        }
+        return self.of_all(metrics, batch.returns, batch.values, batch.acted) | {"losses/grad_norm": norm}
 
     def losses(self, part: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of some rows, and its parts as metrics; with several processes they sum up to those of all."""
@@ -196,7 +193,8 @@ class A2C(ActorCriticLearner):
             log_ratio = zeroed(log_probs - part.log_probs, part.acted)  # before exp, which may be infinite
             ratios = log_ratio.exp()
             advantages, targets = self.traced(part, values, next_values, ratios)
-            samples = Samples(self.ranks, advantages, part.acted)
+            of_all = None if self.ranks.count == 1 else self.ranks.sum(moments(advantages, part.acted))
+            samples = Samples(advantages, part.acted, of_all)
             weights = ratios.clamp(max=1) * self.normalised(advantages, samples)
         policy_loss = -samples.mean(weights * zeroed(log_probs, part.acted))
         value_loss = 0.5 * samples.mean((values - targets).square())

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..base.active import std_mean
 from ..base.config import Config
-from ..base.ranks import Samples
+from ..base.ranks import Samples, moments, std_mean_of
 from .learner import Learner
 
 
@@ -85,7 +86,17 @@ class ActorCriticLearner(Learner):
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         return loss, {f"losses/{name}": part.detach() for name, part in parts.items()}
 
-    def explained_variance(self, returns: Tensor, values: Tensor, active: Tensor | None) -> Tensor:
-        """The share of the variance of the returns that the critic explains, float32 `[]`."""
-        deviations = (Samples(self.ranks, each, active).std_mean()[0] for each in (returns - values, returns))
-        return 1 - torch.div(*deviations).square()
+    def of_all(
+        self, parts: dict[str, Tensor], returns: Tensor, values: Tensor, active: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Metrics of all processes, by one collective, given this one's parts of them; and the share of the variance of
+        the returns that the critic explains."""
+        unexplained = returns - values
+        if self.ranks.count == 1:
+            deviations = [std_mean(each, active)[0] for each in (unexplained, returns)]
+        else:
+            both = [moments(each, active) for each in (unexplained, returns)]
+            sums = self.ranks.sum(torch.cat([torch.stack(list(parts.values())).double(), *both]))
+            parts = dict(zip(parts, sums[:-6].float().unbind(), strict=True))
+            deviations = [std_mean_of(each)[0] for each in sums[-6:].view(2, 3)]
+        return parts | {"losses/explained_variance": 1 - torch.div(*deviations).square()}

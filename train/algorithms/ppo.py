@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal, NamedTuple
 
 import torch
@@ -17,13 +18,15 @@ from torch import Tensor
 
 from ..base.active import zeroed
 from ..base.kernels import can_compute
-from ..base.ranks import ALONE, Ranks, Samples
-from ..policies.distributions import CategoricalPolicy
+from ..base.ranks import Samples
 from ..policies.memory import Past, forgotten
 from ..rollouts.rollout import Rollout, map_leaves
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
 from .updates import LossSettings, Minibatches
+
+MOST_LOG_RATIO = 88.0
+"""Whose exp is finite. A sample with more has no gradient: else a clipped one, 0 times infinity, would have NaN."""
 
 
 class Batch(NamedTuple):
@@ -55,19 +58,13 @@ class Batch(NamedTuple):
     def critic_past(self) -> Past | None:
         return None if self.ends is None else Past(self.critic_hidden, self.ends, self.active)
 
-    def minibatches(
-        self, count: int, generator: torch.Generator, ranks: Ranks = ALONE, rows: int = 1
-    ) -> Iterator[Batch]:
-        """Cuts the batch, of so many `rows`, into `count` random parts, of samples, or with a memory of rows: shuffled
-        at once, because one large gather is cheaper. With several processes each is the part of this one."""
-        cut = 0 if self.ends is None else 1  # the dimension
-        order, sizes = ranks.order(self.inputs.shape[cut], rows, count, generator)
+    def cut(self, order: Tensor, sizes: int | list[int]) -> Iterator[Batch]:
+        """Parts of so many samples, or rows, of the `order`: shuffled at once, because one large gather is cheaper."""
         parts = []
         for name, field in self._asdict().items():
-            along = 0 if name.endswith("hidden") else cut
-            some = [None] * count if field is None else field.index_select(along, order).split(sizes, along)
-            parts.append(some)
-        return (Batch(*fields) for fields in zip(*parts, strict=True))
+            along = 0 if self.ends is None or name.endswith("hidden") else 1
+            parts.append(repeat(None) if field is None else field.index_select(along, order).split(sizes, along))
+        return (Batch(*fields) for fields in zip(*parts, strict=False))
 
 
 @dataclass(frozen=True)
@@ -139,44 +136,43 @@ class PPO(ActorCriticLearner):
         clip_fractions = []
         at_once = self.at_once(batch)
         for _ in range(config.update_epochs):
+            of_what = batch.advantages.shape[-1]  # samples, or rows
+            order, sizes = ranks.order(of_what, self.rows, config.num_minibatches, self.generator)
+            of_all = ranks.moments(batch.advantages, batch.active, order, sizes)
             if at_once is None:
-                for minibatch in batch.minibatches(config.num_minibatches, self.generator, ranks, self.rows):
-                    loss, metrics, log_ratio = self.losses(minibatch)
+                for minibatch, moments in zip(batch.cut(order, sizes), of_all, strict=False):
+                    loss, metrics, log_ratio = self.losses(minibatch, moments)
                     self.differentiate(loss)
                     norm = self.descend()
                 active = minibatch.active
             else:
-                order, size = ranks.order(at_once.count, self.rows, config.num_minibatches, self.generator)
-                for some in order.split(size):
-                    metrics, log_ratio = self.differentiate_at_once(at_once, some)
+                for some, moments in zip(order.split(sizes), of_all, strict=False):
+                    metrics, log_ratio = self.differentiate_at_once(at_once, some, moments)
                     norm = self.descend()
                 active = at_once.active(some)
             # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
             log_ratio = log_ratio.detach()
             ratio = log_ratio.exp()
-            samples = Samples(ranks, log_ratio, active)
-            approx_kl = ranks.sum(samples.mean(ratio - 1 - log_ratio))
+            samples = Samples(log_ratio, active, moments)
+            approx_kl = samples.mean(ratio - 1 - log_ratio)
             clip_fractions.append(samples.mean(((ratio - 1).abs() > config.clip_coef).float()))
-            if config.target_kl is not None and approx_kl > config.target_kl:
+            if config.target_kl is not None and ranks.sum(approx_kl.clone()) > config.target_kl:
                 break
         metrics["losses/old_approx_kl"] = -samples.mean(log_ratio)
         metrics["losses/clipfrac"] = torch.stack(clip_fractions).mean()
-        return ranks.sums(metrics) | {
-            "losses/approx_kl": approx_kl,
-            "losses/explained_variance": self.explained_variance(batch.returns, batch.values, batch.active),
-            "losses/grad_norm": norm,
-        }
+        metrics["losses/approx_kl"] = approx_kl
+        return self.of_all(metrics, batch.returns, batch.values, batch.active) | {"losses/grad_norm": norm}
 
-    def losses(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+    def losses(self, batch: Batch, moments: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The loss of a minibatch, its parts as metrics, and the log of the probability ratio. With several processes
-        they sum up to those of the minibatch of all."""
+        they sum up to those of the minibatch of all, of whose advantages `moments` are given."""
         config, agent = self.config, self.agent
         outputs = agent.outputs(batch.inputs, batch.actor_past)
         log_probs, entropy = agent.policy.log_prob_and_entropy(outputs, batch.actions, batch.action_masks)
         log_ratio = zeroed(log_probs - batch.log_probs, batch.active)  # before exp, whose gradient may be infinite
-        ratio = log_ratio.exp()
+        ratio = log_ratio.clamp(max=MOST_LOG_RATIO).exp()
 
-        samples = Samples(self.ranks, batch.advantages, batch.active)
+        samples = Samples(batch.advantages, batch.active, moments)
         advantages = self.normalised(batch.advantages, samples)
         clipped_ratio = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
         policy_loss = -samples.mean(torch.min(advantages * ratio, advantages * clipped_ratio))
@@ -191,22 +187,18 @@ class PPO(ActorCriticLearner):
 
     def at_once(self, batch: Batch) -> Minibatches | None:
         """For `differentiate_at_once`, where it may take the place of `losses` and `differentiate`: for perceptrons,
-        also with a memory, with a policy of choices, in one process on the CPU."""
-        agent = self.agent
-        networks = agent.actor, agent.critic
-        fits = (
-            self.ranks.count == 1
-            and isinstance(agent.policy, CategoricalPolicy)
-            and all(each.is_perceptron or each.is_layers_and_memory for each in networks)
-            and can_compute(batch.inputs)
-        )
-        return Minibatches(batch, agent.policy.sizes, *networks) if fits else None
+        also with a memory, on the CPU."""
+        networks = self.agent.actor, self.agent.critic
+        fits = all(each.is_perceptron or each.is_layers_and_memory for each in networks)
+        return Minibatches(batch, self.agent) if fits and can_compute(batch.inputs) else None
 
-    def differentiate_at_once(self, batch: Minibatches, order: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def differentiate_at_once(
+        self, batch: Minibatches, order: Tensor, moments: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], Tensor]:
         """Writes the gradient of the loss of the samples, or rows, `order`; returns the parts of the loss, and the log
         of the probability ratio: those of `losses` except for the last bits."""
         config = self.config
         settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-        means, log_ratio = batch.gradient(order, settings)
+        means, log_ratio = batch.gradient(order, settings, moments)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch_batchsim.base.shared import StepResult
 
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
+from ..policies.distributions import CategoricalPolicy
 from ..policies.memory import Given, Past, Taken
-from ..policies.networks import Network
+from ..policies.networks import ActorCritic, Network
 from ..policies.perceptron import Perceptron
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
@@ -26,11 +27,11 @@ class LossSettings(ctypes.Structure):
 
 
 class Minibatches:
-    """Those of a batch, `ppo.Batch`, for networks with a policy of categorical choices, of `sizes` each: of samples, or
-    of rows where networks have a memory. Of samples nothing is copied. Parameters must keep their places."""
+    """Those of a batch, `ppo.Batch`, for an agent whose networks are layers: of samples, or of rows where they have a
+    memory. Of samples nothing is copied. Parameters must keep their places."""
 
-    def __init__(self, batch: Any, sizes: list[int], actor: Network, critic: Network) -> None:
-        self._batch, self._choices, self._sizes = batch, len(sizes), (NUMBER * len(sizes))(*sizes)
+    def __init__(self, batch: Any, agent: ActorCritic) -> None:
+        self._batch, self._policy, networks = batch, _Policy(agent), (agent.actor, agent.critic)
         inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
         inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
@@ -38,14 +39,12 @@ class Minibatches:
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
         self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
-        self.count = len(inputs)
-        """Samples, or rows."""
         if batch.ends is None:
-            self._perceptrons = [_with_gradients(each.perceptron) for each in (actor, critic)]
+            self._perceptrons = [_with_gradients(each.perceptron) for each in networks]
         else:
-            steps, self.count = batch.ends.shape
-            self._steps = torch.arange(0, steps * self.count, self.count).unsqueeze(-1)
-            self._remembering = [_Remembering(each) for each in (actor, critic)]
+            steps, rows = batch.ends.shape
+            self._steps = torch.arange(0, steps * rows, rows).unsqueeze(-1)
+            self._remembering = [_Remembering(each) for each in networks]
 
     def samples(self, order: Tensor) -> Tensor:
         """The samples of a minibatch of the samples, or rows, `order`: int64 `[B]`, step after step."""
@@ -55,26 +54,30 @@ class Minibatches:
         """Which of these are active, bool `[B]`."""
         return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
 
-    def gradient(self, order: Tensor, settings: LossSettings) -> tuple[Tensor, Tensor]:
-        """PPO's loss of the samples, or rows, `order`, as `PPO.losses` has it.
+    def gradient(
+        self, order: Tensor, settings: LossSettings, moments: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """PPO's loss of the samples, or rows, `order`, as `PPO.losses` has it; of several processes this one's part,
+        given the `ranks.moments` of all advantages of the minibatch.
 
         Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
         and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
         """
         samples, batch = self.samples(order), self._batch
         self._given.order, self._given.samples = samples.data_ptr(), len(samples)
+        self._given.moments = None if moments is None else moments.data_ptr()
         log_ratios, means = torch.empty(len(samples)), torch.empty(3)
-        given = ctypes.addressof(self._sizes), ctypes.addressof(self._given), ctypes.addressof(settings)
+        given = (ctypes.addressof(each) for each in (self._policy, self._given, settings))
         places = log_ratios.data_ptr(), means.data_ptr()
         if batch.ends is None:
             compute, networks = library().ppo_gradient, self._perceptrons  # type: ignore[union-attr]
-            compute(*networks, self._choices, *given, *places, threads())
+            compute(*networks, *given, *places, threads())
             return means, log_ratios
         ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
         hidden = zip(self._remembering, (batch.actor_hidden, batch.critic_hidden), strict=True)
         networks = [each.behind(Past(states[order], ends, active)) for each, states in hidden]
         compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
-        compute(*networks, self._choices, *given, *places, threads())
+        compute(*networks, *given, *places, threads())
         return means, log_ratios
 
 
@@ -103,12 +106,27 @@ class _RememberingRecord(ctypes.Structure):
     _fields_ = fields(ADDRESS, "body last cell sequence")
 
 
+class _Policy(ctypes.Structure):
+    """The record of an agent's policy for C++."""
+
+    _fields_ = [("count", NUMBER), *fields(ADDRESS, "sizes log_stds of_log_stds")]
+
+    def __init__(self, agent: ActorCritic) -> None:
+        policy, log_std = agent.policy, agent.log_std
+        if isinstance(policy, CategoricalPolicy):
+            self._sizes = (NUMBER * len(policy.sizes))(*policy.sizes)
+            super().__init__(len(policy.sizes), ctypes.addressof(self._sizes))
+        else:
+            places = log_std.data_ptr(), log_std.grad.data_ptr()  # type: ignore[union-attr]
+            super().__init__(policy.num_means, None, *places)
+
+
 class _Minibatch(ctypes.Structure):
     """The record of a minibatch for C++."""
 
     _fields_ = [("order", ADDRESS), ("samples", NUMBER), ("inputs", ADDRESS)]
     _fields_ += fields(NUMBER, "inputs_row inputs_are_bytes")
-    _fields_ += fields(ADDRESS, "actions log_probs advantages returns mask active")
+    _fields_ += fields(ADDRESS, "actions log_probs advantages returns mask active moments")
 
 
 # ---- advantages --------------------------------------------------------------------------------------------
@@ -165,9 +183,9 @@ def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -
     if not state:  # as torch's own first step makes it
         state["step"] = torch.zeros(())
         state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
-    state["step"] += 1
-    settings = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest)
-    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"]
+    settings, length = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest), torch.empty(())
+    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"], state["step"]
     places = (each.data_ptr() for each in vectors)
-    step = int(state["step"]), ctypes.addressof(settings)
-    return torch.tensor(library().adam_step(parameters.numel(), *places, *step))  # type: ignore[union-attr]
+    behind = ctypes.addressof(settings), length.data_ptr()
+    library().adam_step(parameters.numel(), *places, *behind)  # type: ignore[union-attr]
+    return length

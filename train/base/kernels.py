@@ -53,9 +53,12 @@ def library() -> ctypes.CDLL | None:
     lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]
     lib.mlp_forward.restype = lib.mlp_backward.restype = lib.cell_forward.restype = lib.cell_backward.restype = None
     for gradient in (lib.ppo_gradient, lib.ppo_gradient_of_sequences):
-        gradient.argtypes, gradient.restype = [ADDRESS, ADDRESS, NUMBER, *[ADDRESS] * 5, NUMBER], None
-    lib.adam_step.argtypes = [NUMBER, *[ADDRESS] * 4, NUMBER, ADDRESS]
-    lib.adam_step.restype = ctypes.c_float
+        gradient.argtypes, gradient.restype = [*[ADDRESS] * 7, NUMBER], None
+    lib.sum_of_processes.argtypes, lib.sum_of_processes.restype = [ADDRESS, ADDRESS, NUMBER, NUMBER], NUMBER
+    lib.part_of_order.argtypes, lib.part_of_order.restype = [ADDRESS, *[NUMBER] * 5, ADDRESS, ADDRESS], None
+    lib.moments_of_parts.argtypes = [ADDRESS, ADDRESS, NUMBER, NUMBER, ADDRESS, NUMBER, ADDRESS, ADDRESS]
+    lib.moments_of_parts.restype = None
+    lib.adam_step.argtypes, lib.adam_step.restype = [NUMBER, *[ADDRESS] * 7], None
     return lib
 
 

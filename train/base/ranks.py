@@ -8,17 +8,21 @@ So `count` processes learn as one with all the worlds does, except for the order
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed
 
 from .active import mean, std_mean
+from .kernels import NUMBER, can_compute, library
+from .neighbours import Neighbours, neighbours
 
 Order = tuple[Tensor, int | list[int]]
 """Which samples a process takes, int64 `[n]`, and how many of them are in each minibatch."""
@@ -44,6 +48,8 @@ class Ranks:
     count: int = 1
     host: Any = None
     """The process group of tensors on the CPU; None is that of all devices."""
+    neighbours: Neighbours | None = None
+    """The processes, where all are on one machine and can share memory: for tensors on the CPU."""
 
     # ---- division of the work ----
 
@@ -68,6 +74,11 @@ class Ranks:
         order = torch.randperm(total, generator=generator, device=generator.device)
         if self.count == 1:
             return order, total // minibatches
+        if order.device.type == "cpu" and (compute := library()):
+            mine, of_each = torch.empty(samples + 1, dtype=torch.int64), (NUMBER * minibatches)()
+            who = minibatches, rows, self.rank, self.count
+            compute.part_of_order(order.data_ptr(), total, *who, mine.data_ptr(), ctypes.addressof(of_each))
+            return mine[:samples], list(of_each)
         row = order % (rows * self.count) - self.rank * rows
         own = (row >= 0) & (row < rows)
         sizes = own.view(minibatches, -1).sum(1).tolist()  # which waits for the device
@@ -75,18 +86,38 @@ class Ranks:
 
     # ---- of all processes ----
 
+    def moments(
+        self, values: Tensor, active: Tensor | None, order: Tensor, sizes: int | list[int]
+    ) -> Iterable[Tensor | None]:
+        """The `moments` of each minibatch, of the samples of all processes, by one collective. A single process has all
+        samples, and gets None for each.
+
+        `values` and `active` `[..., n]` are this process's; `order` and `sizes` are those of `order`, of the last
+        dimension.
+        """
+        if isinstance(sizes, int):
+            return repeat(None)
+        if can_compute(values):
+            found, of_each = torch.empty(len(sizes), 3, dtype=torch.float64), (NUMBER * len(sizes))(*sizes)
+            given = [None if each is None else each.contiguous() for each in (values, active)]
+            places = *(None if each is None else each.data_ptr() for each in given), values[..., 0].numel()
+            parts = values.shape[-1], order.data_ptr(), len(sizes), ctypes.addressof(of_each), found.data_ptr()
+            library().moments_of_parts(*places, *parts)  # type: ignore[union-attr]
+            return self.sum(found).unbind()
+        each = _counted(values, active).double()
+        counts = torch.ones_like(each) if active is None else active.double()
+        parts = torch.stack([counts, each, each.square()]).index_select(-1, order).split(sizes, -1)
+        return self.sum(torch.stack([part.flatten(1).sum(1) for part in parts])).unbind()
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of the tensors of all processes, written into this one, which must be contiguous."""
         if self.count > 1:
-            with self._reachable():
-                distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
+            with self._reachable:
+                if self.neighbours is not None and self.neighbours.take(tensor):
+                    self.neighbours.sum(tensor)
+                else:
+                    distributed.all_reduce(tensor, group=self.host if tensor.device.type == "cpu" else None)
         return tensor
-
-    def sums(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The sums of tensors `[]` of all processes."""
-        if self.count == 1:
-            return values
-        return dict(zip(values, self.sum(torch.stack(list(values.values()))).unbind(), strict=True))
 
     def any(self, flag: bool) -> bool:
         """Whether the flag of any of all processes is set. Waits for them, but not for a device."""
@@ -97,7 +128,7 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count if self.first else None
-        with self._reachable():
+        with self._reachable:
             distributed.gather_object(own, found, dst=0, group=self.host)
         return found
 
@@ -130,56 +161,76 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count
-        with self._reachable():
+        with self._reachable:
             distributed.all_gather_object(found, own, group=self.host)
         return found
 
-    @contextmanager
-    def _reachable(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:  # of torch.distributed, for a closed connection or a slow one
+    @property
+    def _reachable(self) -> _Reachable:
+        return _Reachable(self.count)
+
+
+class _Reachable(NamedTuple):
+    """Around what processes do together; raises RankLost. A class, since contextlib's take longer than a small sum."""
+
+    processes: int
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, RuntimeError):  # of a connection that has closed or is slow, or of neighbours
             late = "timed out" in str(error).lower()
             event = "does not answer any more (--process-timeout)" if late else "has ended"
-            raise RankLost(f"another of the {self.count} processes {event}") from error
+            raise RankLost(f"another of the {self.processes} processes {event}") from error
 
 
 ALONE = Ranks()
 
 
+def moments(values: Tensor, active: Tensor | None) -> Tensor:
+    """How many values are active, their sum, and the sum of their squares: float64 `[3]`."""
+    each = _counted(values, active).double()
+    count = torch.full_like(each.sum(), values.numel()) if active is None else active.sum().double()
+    return torch.stack([count, each.sum(), each.square().sum()])
+
+
+def std_mean_of(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Standard deviation, as of a sample, and mean, given the `moments` of all processes."""
+    count, total, squares = moments
+    average = total / count.clamp(min=1)
+    variance = (squares - total * average).clamp(min=0) / (count - 1).clamp(min=1)
+    return variance.sqrt().float(), average.float()
+
+
+def _counted(values: Tensor, active: Tensor | None) -> Tensor:
+    return values if active is None else torch.where(active, values, 0.0)
+
+
 class Samples:
     """The part of a minibatch that this process has, and how much of all it is.
 
-    `values` float32 are one number of each sample; those count that are `active`, all if None.
+    `values` float32 are one number of each sample; those count that are `active`, all if None. The `moments` are those
+    of all processes; None for one, which has all samples.
     """
 
-    def __init__(self, ranks: Ranks, values: Tensor, active: Tensor | None) -> None:
-        self.ranks, self.values, self.active = ranks, values, active
-        if ranks.count > 1:
-            each = (values if active is None else torch.where(active, values, 0.0)).double()
-            count = torch.full_like(each.sum(), values.numel()) if active is None else active.sum().double()
-            self.moments = ranks.sum(torch.stack([count, each.sum(), each.square().sum()]))
+    def __init__(self, values: Tensor, active: Tensor | None, moments: Tensor | None) -> None:
+        self.values, self.active, self.moments = values, active, moments
 
     def mean(self, values: Tensor) -> Tensor:
         """This process's part of the mean of other values of the samples: the mean is the sum of all parts."""
-        if self.ranks.count == 1:
+        if self.moments is None:
             return mean(values, self.active)
-        counted = values if self.active is None else torch.where(self.active, values, 0.0)
-        return counted.sum() / self.moments[0].clamp(min=1).float()
+        return _counted(values, self.active).sum() / self.moments[0].clamp(min=1).float()
 
     def std_mean(self) -> tuple[Tensor, Tensor]:
         """Standard deviation, as of a sample, and mean of `values`, of all processes."""
-        if self.ranks.count == 1:
-            return std_mean(self.values, self.active)
-        count, total, squares = self.moments
-        average = total / count.clamp(min=1)
-        variance = (squares - total * average).clamp(min=0) / (count - 1).clamp(min=1)
-        return variance.sqrt().float(), average.float()
+        return std_mean(self.values, self.active) if self.moments is None else std_mean_of(self.moments)
 
 
 def join(device: torch.device, seconds: float) -> Ranks:
-    """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too. Waits at most `seconds`, as all that they
-    later do together does."""
+    """Meets the other processes: by gloo on the CPU, on CUDA by NCCL too; those of one machine share memory. Waits at
+    most `seconds`, as all that they later do together does."""
     timeout = timedelta(seconds=seconds)
     store, rank, count = next(distributed.rendezvous("env://", timeout=timeout))
     # torchrun keeps its store when it restarts processes: under the same names they would find addresses of dead ones.
@@ -187,7 +238,8 @@ def join(device: torch.device, seconds: float) -> Ranks:
     backend = "gloo" if device.type == "cpu" else "nccl"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timeout)
     host = None if device.type == "cpu" else distributed.new_group(backend="gloo", timeout=timeout)
-    return Ranks(distributed.get_rank(), distributed.get_world_size(), host)
+    ranks = Ranks(distributed.get_rank(), distributed.get_world_size(), host)
+    return replace(ranks, neighbours=neighbours(ranks, seconds))
 
 
 # ---- states ----

@@ -14,6 +14,9 @@ from torch_batchsim.train import ActorCritic, PPOConfig
 from torch_batchsim.train.algorithms import advantages, updates
 from torch_batchsim.train.algorithms.ppo import PPO, Batch
 from torch_batchsim.train.base import kernels
+from torch_batchsim.train.base.active import zeroed
+from torch_batchsim.train.base.ranks import moments
+from torch_batchsim.train.policies.distributions import GaussianPolicy
 from torch_batchsim.train.policies.perceptron import Perceptron
 
 from torch_batchsim.build import jit
@@ -254,11 +257,15 @@ def test_in_bfloat16_a_row_does_not_depend_on_others_nor_anything_on_threads(bfl
 # ---- PPO's loss ------------------------------------------------------------------------------------------
 
 SPACES = [spaces.Discrete(2), spaces.Discrete(20), spaces.MultiDiscrete([2, 3, 7])]
+BOXES = [spaces.Box(-1, 1, shape, np.float32) for shape in ((1,), (2, 4), (21,))]
 
 
 def made_batch(policy, samples, masked, active):
-    actions = torch.stack([torch.randint(0, size, (samples,)) for size in policy.sizes], -1)
     acts = torch.rand(samples) > 0.3 if active else None
+    if isinstance(policy, GaussianPolicy):
+        actions, mask = torch.randn(samples, policy.num_means), None
+        return _with_inputs(actions.unflatten(1, policy.shape), None, acts)
+    actions = torch.stack([torch.randint(0, size, (samples,)) for size in policy.sizes], -1)
     mask = None
     if masked:
         mask, place = torch.rand(samples, policy.num_means) > 0.4, 0
@@ -266,12 +273,13 @@ def made_batch(policy, samples, masked, active):
             mask[torch.arange(samples), place + actions[:, i]] = True
             place += size
         mask = mask if acts is None else mask | ~acts.unsqueeze(-1)
-    if active:
-        actions = torch.where(acts.unsqueeze(-1), actions, 0)
-    actions = actions[:, 0] if policy.single else actions
+    return _with_inputs(actions[:, 0] if policy.single else actions, mask, acts)
+
+
+def _with_inputs(actions, mask, acts):
+    samples = len(actions)
     inputs, advantages = torch.randn(samples, 5), torch.randn(samples)
-    if active:
-        inputs, advantages = torch.where(acts.unsqueeze(-1), inputs, 0), torch.where(acts, advantages, 0)
+    inputs, advantages, actions = (zeroed(each, acts) for each in (inputs, advantages, actions))
     old = torch.randn(samples) * 0.5 - 1
     return Batch(inputs, actions, old, torch.randn(samples), advantages, torch.randn(samples), mask, acts)
 
@@ -294,6 +302,117 @@ def test_loss_and_gradient_are_those_of_torch(space, masked, active, samples):
         found, log_ratio = learner.differentiate_at_once(learner.at_once(batch), torch.arange(samples))
         assert list(found) == list(metrics)
         assert_near([*found.values(), log_ratio, learner.parameters.grad], wanted, 1e-4)
+
+
+def exact_loss(agent, batch, config):
+    """PPO's loss under a Gaussian in float64, by torch.distributions: its parts, log(ratio), and the gradient."""
+    exact = deepcopy(agent).double()
+    acts = torch.ones(len(batch.inputs), dtype=torch.bool) if batch.active is None else batch.active
+    inputs, actions, old, _, advantages, returns = (each[acts].double() for each in batch[:6])
+    actor, critic = (nn.Sequential(*each.body, each.head) for each in (exact.actor, exact.critic))
+    normal = torch.distributions.Normal(actor(inputs), exact.log_std.exp())
+    log_ratio = normal.log_prob(actions.flatten(1)).sum(-1) - old
+    if config.norm_adv:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    clipped = log_ratio.exp().clamp(1 - config.clip_coef, 1 + config.clip_coef)
+    policy_loss = -torch.min(advantages * log_ratio.exp(), advantages * clipped).mean()
+    value_loss = 0.5 * (critic(inputs).squeeze(-1) - returns).square().mean()
+    entropy = normal.entropy().sum(-1).mean()
+    loss = policy_loss - config.ent_coef * entropy + config.vf_coef * value_loss
+    gradient = torch.cat([each.flatten() for each in torch.autograd.grad(loss, list(exact.parameters()))])
+    return policy_loss, value_loss, entropy, torch.zeros(len(acts)).double().masked_scatter(acts, log_ratio), gradient
+
+
+@pytest.mark.parametrize("samples", [2, 37, 500])
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("space", BOXES, ids=str)
+def test_gradients_under_a_gaussian_are_those_of_float64(space, active, samples):
+    """In C++ and in torch; those of the learned deviations too."""
+    torch.manual_seed(samples)
+    for settings in ({"norm_adv": samples > 2}, {"norm_adv": False, "ent_coef": 0.0}):
+        config = PPOConfig(hidden_sizes=(16,), **settings)
+        agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, config, CPU)
+        learner = PPO(agent, samples, config, torch.Generator())
+        with torch.no_grad():
+            learner.parameters.add_(torch.randn_like(learner.parameters) * 0.3)
+        batch = made_batch(agent.policy, samples, False, active)
+        if active:
+            batch.active[0] = True
+        present, _ = agent.policy.log_prob_and_entropy(agent.outputs(batch.inputs), batch.actions, None)
+        batch = batch._replace(log_probs=present.detach() + torch.randn(samples) * 0.3)
+        wanted = [each.detach() for each in exact_loss(agent, batch, config)]
+        learner.parameters.grad.fill_(torch.nan)
+        metrics, log_ratio = learner.differentiate_at_once(learner.at_once(batch), torch.arange(samples))
+        assert_near([*metrics.values(), log_ratio, learner.parameters.grad], wanted)
+        assert samples == 2 or agent.log_std.grad.abs().max() > 1e-3  # both samples may be clipped
+        assert_near([agent.log_std.grad], [wanted[-1][: agent.log_std.numel()]])  # the first of the parameters
+        loss, metrics, log_ratio = learner.losses(batch)
+        learner.differentiate(loss)
+        assert_near([*metrics.values(), log_ratio.detach(), learner.parameters.grad], wanted)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("space", [SPACES[2], BOXES[1]], ids=str)
+def test_a_huge_ratio_is_clipped_and_has_no_gradient(space, at_once):
+    config = PPOConfig(hidden_sizes=(16,), norm_adv=False)
+    agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, config, CPU)
+    learner = PPO(agent, 40, config, torch.Generator())
+    batch = made_batch(agent.policy, 40, False, False)
+    present, _ = agent.policy.log_prob_and_entropy(agent.outputs(batch.inputs), batch.actions, None)
+
+    def found(advantage, log_ratio):
+        """The loss of the policy and the gradient, where one sample has these."""
+        old, advantages = present.detach() + 0.1, batch.advantages.clone()
+        old[3], advantages[3] = present[3].detach() - log_ratio, advantage
+        given = batch._replace(log_probs=old, advantages=advantages)
+        if at_once:
+            metrics, _ = learner.differentiate_at_once(learner.at_once(given), torch.arange(40))
+        else:
+            loss, metrics, _ = learner.losses(given)
+            learner.differentiate(loss)
+        return metrics["losses/policy_loss"], learner.parameters.grad.clone()
+
+    for advantage in (2.0, 0.0):
+        assert_near(found(advantage, 1000.0), found(advantage, 1.0))  # which is clipped too
+    loss, gradient = found(-1.0, 1000.0)
+    assert 1e36 < loss < torch.inf  # the mean, with one of exp(88)
+    assert_near([gradient], found(0.0, 1.0)[1:])
+
+
+@pytest.mark.parametrize("space", [SPACES[2], BOXES[1]], ids=str)
+@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize("active", [False, True])
+def test_parts_of_processes_sum_up_to_the_gradient_of_one(active, memory, space):
+    """Of three processes, one without a sample; with the torch path too."""
+    torch.manual_seed(0)
+    steps, rows = 6, 10
+    config = PPOConfig(hidden_sizes=(16,), memory=memory, memory_size=7)
+    agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, config, CPU)
+    learner = PPO(agent, rows, config, torch.Generator())
+    batch = made_batch(agent.policy, steps * rows, True, active)
+    if memory != "none":
+        batch = Batch(*(None if field is None else field.unflatten(0, (steps, rows)) for field in batch))
+        hidden = torch.randn(2, rows, agent.state_size) / 2
+        batch = batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
+    order = torch.randperm(batch.advantages.shape[-1])
+    metrics, _ = learner.differentiate_at_once(learner.at_once(batch), order)
+    wanted = [*metrics.values(), learner.parameters.grad.clone()]
+    sizes = [len(order) - 3, 0, 3]
+    parts = list(batch.cut(order, sizes))
+    of_all = sum(moments(part.advantages, part.active) for part in parts)
+
+    def by_torch(part):
+        loss, metrics, _ = learner.losses(part, of_all)
+        learner.differentiate(loss)
+        return metrics
+
+    def by_cpp(some):
+        learner.parameters.grad.fill_(torch.nan)
+        return learner.differentiate_at_once(learner.at_once(batch), some, of_all)[0]
+
+    for compute, given in ((by_cpp, order.split(sizes)), (by_torch, parts)):
+        found = [[*compute(some).values(), learner.parameters.grad.clone()] for some in given]
+        assert_near([sum(each) for each in zip(*found, strict=True)], wanted, 1e-4)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.9])
@@ -334,30 +453,31 @@ def test_what_is_not_a_number_reaches_the_loss():
     assert metrics["losses/policy_loss"].isnan()
 
 
-def test_other_policies_and_networks_are_torchs():
-    box = spaces.Box(-1, 1, (5,), np.float32)
-    without_layers = {"memory": "gru", "hidden_sizes": ()}
-    given = [(spaces.Box(-1, 1, (2,), np.float32), {}), (SPACES[0], without_layers), (SPACES[0], {})]
+def test_other_networks_are_torchs():
+    grid = spaces.Box(-1, 1, (5, 5, 1), np.float32)
+    without_layers, encoders = {"memory": "gru", "hidden_sizes": ()}, {"encoders": ("conv",)}
+    given = [(BOXES[0], {}), (SPACES[0], without_layers), (SPACES[0], encoders), (SPACES[0], {})]
     fits = []
     for space, settings in given:
-        agent = ActorCritic(box, space, PPOConfig(**settings), CPU)
+        agent = ActorCritic(grid, space, PPOConfig(**settings), CPU)
         learner = PPO(agent, 8, PPOConfig(**settings), torch.Generator())
-        batch = made_batch(ActorCritic(box, SPACES[0], PPOConfig(), CPU).policy, 8, False, False)
+        batch = made_batch(agent.policy, 8, False, False)
         fits.append(learner.at_once(batch) is not None)
-    assert fits == [False, False, True]
+    assert fits == [True, False, False, True]
 
 
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize(("steps", "rows"), [(1, 1), (7, 5), (4, 50)])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_minibatches_of_whole_rows_where_networks_remember(kind, steps, rows, active):
+@pytest.mark.parametrize("space", [SPACES[2], BOXES[2]], ids=str)
+def test_minibatches_of_whole_rows_where_networks_remember(space, kind, steps, rows, active):
     """With a central critic, masks, ends of episodes at any place and states before the first step."""
     torch.manual_seed(rows)
     config = PPOConfig(
         memory=kind, memory_size=9, hidden_sizes=(17,), central_critic=True, norm_adv=rows > 1
     )  # fmt: skip
     for_critic = spaces.Dict({"more": spaces.Box(0, 3, (3,), np.float32)})
-    agent = ActorCritic(spaces.Box(0, 3, (5,), np.float32), SPACES[2], config, CPU, for_critic)
+    agent = ActorCritic(spaces.Box(0, 3, (5,), np.float32), space, config, CPU, for_critic)
     learner = PPO(agent, rows, config, torch.Generator())
     flat = made_batch(agent.policy, steps * rows, True, active)
     flat = flat._replace(inputs=torch.cat([flat.inputs, torch.randn(steps * rows, 3)], 1))

@@ -11,6 +11,7 @@ from environments.melee import Melee
 from rank_worker import CASES, LOADED_AFTER, ROLLOUTS, SMALL, of_several, trained, trainer
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train import PPOConfig, Trainer
+from torch_batchsim.train.base import ranks
 from torch_batchsim.train.base.ranks import Ranks
 from training import assert_close
 
@@ -78,6 +79,30 @@ def test_what_cannot_be_divided_is_refused(
         Trainer(env, PPOConfig(**SMALL | settings), Ranks(1, 2))
 
 
+@pytest.fixture(params=["C++", "torch"])
+def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "torch":
+        monkeypatch.setattr(ranks, "library", lambda: None)
+        monkeypatch.setattr(ranks, "can_compute", lambda *_: False)
+
+
+@pytest.mark.usefixtures("arithmetic")
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("shape", [(30,), (4, 30)])
+def test_moments_of_all_minibatches_are_those_of_each(
+    shape: tuple[int, ...], active: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ranks, "sum", lambda _, tensor: tensor)
+    values, order, sizes = torch.randn(*shape) + 1, torch.randperm(30), [11, 0, 19]
+    acts = torch.rand(shape) < 0.5 if active else None
+    found = Ranks(1, 2).moments(values, acts, order, sizes)
+    for own, some in zip(found, order.split(sizes), strict=True):
+        part = values[..., some].double() if acts is None else values[..., some][acts[..., some]].double()
+        wanted = torch.stack([torch.tensor(part.numel()).double(), part.sum(), part.square().sum()])
+        torch.testing.assert_close(own, wanted)
+
+
+@pytest.mark.usefixtures("arithmetic")
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("minibatches", [1, 4])
 def test_processes_share_the_order_of_one(rows: int, minibatches: int) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rank_worker import started
+from rank_worker import free_port, started
 from torch_batchsim.train.base.ranks import Ranks
 from torch_batchsim.train.commands import cli, processes
 from torch_batchsim.train.run_folder import checkpoint
@@ -71,6 +73,34 @@ def test_two_processes_go_on_where_one_has_stopped(tmp_path: Path) -> None:
     alone("cartpole", "--resume", one, *more)
     again = both(["-m", "torch_batchsim.train", "cartpole", "--resume", str(two), *more])
     assert [status for status, *_ in again] == [0, 0]
+    assert_close(state(one), state(two))
+
+
+ON_MACHINES_OF_THEIR_OWN = """
+import os, sys
+from torch_batchsim.train.base import neighbours
+from torch_batchsim.train.commands import cli
+neighbours._machine = lambda: os.environ["GROUP_RANK"]
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.full
+def test_processes_of_two_launchers_learn_what_one_does(tmp_path: Path) -> None:
+    """As on two machines, by gloo: `torchrun --nnodes=2`."""
+    one, two, script = tmp_path / "one", tmp_path / "two", tmp_path / "train.py"
+    script.write_text(ON_MACHINES_OF_THEIR_OWN)
+    port, paths = free_port(), os.pathsep.join(path or "." for path in sys.path)
+    run = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--master-port={port}"]
+    rest = ["--master-addr=127.0.0.1", str(script), *command(two, "--total-steps", 512)[2:]]
+    env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    made = [subprocess.Popen([*run, f"--node-rank={node}", *rest], env=env) for node in range(2)]
+    try:
+        assert [process.wait(timeout=120) for process in made] == [0, 0]
+    finally:
+        for process in made:
+            process.kill()
+    alone(*command(one, "--total-steps", 512)[2:])
     assert_close(state(one), state(two))
 
 

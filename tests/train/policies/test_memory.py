@@ -8,6 +8,7 @@ from environments.recall import Recall
 from gymnasium import spaces
 from torch import nn
 from torch_batchsim.train import ActorCritic, PPOConfig, Trainer, evaluate
+from torch_batchsim.train.base.ranks import ALONE
 from torch_batchsim.train.policies.networks import Cell, Past, Player
 from training import assert_goes_on_to_the_bit, melee_trainer
 
@@ -192,7 +193,7 @@ def test_before_any_update_the_updates_see_what_acted(toy_env, kind):
     trainer.rollout()  # from states that are not zero
     assert trainer.groups[0].player.before.any()
     seen = []
-    for batch in trainer.groups[0].estimate(trainer.storage).minibatches(3, trainer.generator):
+    for batch in trainer.groups[0].estimate(trainer.storage).cut(*ALONE.order(6, 6, 3, trainer.generator)):
         assert batch.inputs.shape[:2] == (8, 2) and batch.actor_hidden.shape == batch.critic_hidden.shape
         agent = trainer.groups[0].agent
         outputs = agent.outputs(batch.inputs, batch.actor_past)

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "host/meeting.h"
+#include "host/neighbours.h"
 #include "host/memory.h"
 #include "host/vectors.h"
 
@@ -890,10 +890,10 @@ TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given,
 
 // ---- several processes ------------------------------------------------------------------------------------------
 
-// Replaces numbers, doubles or floats, by their sums over all processes. Returns a meeting::Result.
-TBS_EXPORTED i64 sum_of_processes(const meeting::Given *given, void *numbers, i64 count, i64 doubles) {
-    return doubles ? meeting::sum_in_parts(*given, static_cast<double *>(numbers), count)
-                   : meeting::sum_in_parts(*given, static_cast<float *>(numbers), count);
+// Replaces numbers, doubles or floats, by their sums over all processes. Returns a neighbours::Result.
+TBS_EXPORTED i64 sum_of_processes(const neighbours::Given *given, void *numbers, i64 count, i64 doubles) {
+    return doubles ? neighbours::sum_in_parts(*given, static_cast<double *>(numbers), count)
+                   : neighbours::sum_in_parts(*given, static_cast<float *>(numbers), count);
 }
 
 // Of an order of the samples of `count` processes, cut into minibatches, the part of process `rank`, as Ranks.order has

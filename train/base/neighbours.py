@@ -1,4 +1,4 @@
-"""Sums over processes of one machine, in memory that they share: ``csrc/host/meeting.h``."""
+"""Sums over processes of one machine, in memory that they share: ``csrc/host/neighbours.h``."""
 
 from __future__ import annotations
 

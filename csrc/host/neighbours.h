@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace meeting {
+namespace neighbours {
 
 using i64 = std::int64_t;
 using Word = std::atomic<std::uint32_t>;
@@ -106,4 +106,4 @@ Result sum_in_parts(const Given &given, Number *numbers, i64 count) {
     return done;
 }
 
-}  // namespace meeting
+}  // namespace neighbours

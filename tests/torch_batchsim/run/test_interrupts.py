@@ -54,7 +54,7 @@ class Spin(Environment):
 """
 
 # The first line has all helpers: messages name the lines of systems.
-SYSTEMS = """TBS_FUNCTION f32 endless(f32 x) { volatile f32 kept[64] = {}; kept[3] = x; return endless(x + 1) + kept[3]; }
+SYSTEMS = """TBS_FUNCTION f32 endless(f32 x) { volatile f32 kept[64] = {}; kept[3] = x; return endless(x) + kept[3]; }
 
 TBS_SYSTEM void make(World &world, Spot &spot) { world.create<Stone>(Stray{1.0f}); }
 

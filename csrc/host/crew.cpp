@@ -17,7 +17,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "host/waiting.h"
 #include "tbs/threads.h"
 
 // Of the OpenMP runtime that the process has; GNU's, LLVM's and Intel's know both. They are what g++ makes of
@@ -40,6 +40,7 @@ namespace {
 
 using namespace tbs;
 using namespace tbs::executors;
+using waiting::now, waiting::relax;
 
 using Word = std::atomic<u32>;  // for which the system lets threads sleep
 constexpr i32 most_threads = 256;
@@ -52,20 +53,6 @@ constexpr u64 without_late_step = 1'000'000'000;
 constexpr u64 patience = 20'000;            // the caller spins for pieces in flight, then it sleeps
 constexpr u64 longest_gap = 30'000;         // between calls: helpers spin until the next one, or sleep at once
 constexpr i32 calls_at_once = 8;            // with shorter gaps: a step has two
-
-u64 now() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return u64(time.tv_sec) * 1'000'000'000 + u64(time.tv_nsec);
-}
-
-void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
 
 // Until `wake`, of some groups: a bit each.
 void sleep_while(Word &word, u32 value, u32 groups = FUTEX_BITSET_MATCH_ANY) {

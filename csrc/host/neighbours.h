@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "host/waiting.h"
+
 namespace neighbours {
 
 using i64 = std::int64_t;
@@ -38,31 +40,20 @@ struct Given {
 
 enum Result : i64 { done = 0, ended = 1, late = 2 };
 
-inline double now() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + 1e-9 * time.tv_nsec;
-}
-
 inline bool has_ended(i64 process) {
     pollfd asked{static_cast<int>(process), POLLIN, 0};
     return poll(&asked, 1, 0) > 0;
 }
 
-inline void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 // Waits until the process has written for the sum.
 inline Result wait_for(Seat &seat, std::uint32_t sum, i64 process, double seconds) {
-    constexpr double patience = 20e-6;  // before it sleeps, which takes about half of that
+    constexpr std::uint64_t patience = 20'000;  // ns before it sleeps, which takes about half of that
     const auto missing = [&](std::uint32_t written) { return static_cast<std::int32_t>(written - sum) < 0; };
     if (!missing(seat.written.load())) return done;
-    const double begin = now();
-    while (missing(seat.written.load()) && now() - begin < patience)
-        relax();
+    const std::uint64_t begin = waiting::now();
+    const auto waited = [&] { return waiting::now() - begin; };
+    while (missing(seat.written.load()) && waited() < patience)
+        waiting::relax();
     while (true) {
         const timespec a_while{0, 50'000'000};
         seat.sleepers.fetch_add(1);
@@ -70,8 +61,8 @@ inline Result wait_for(Seat &seat, std::uint32_t sum, i64 process, double second
         if (missing(written)) syscall(SYS_futex, &seat.written, FUTEX_WAIT, written, &a_while, nullptr, 0);
         seat.sleepers.fetch_sub(1);
         if (!missing(seat.written.load())) return done;
-        if (now() - begin > 0.05 && has_ended(process)) return missing(seat.written.load()) ? ended : done;
-        if (now() - begin > seconds) return late;
+        if (waited() > 50'000'000 && has_ended(process)) return missing(seat.written.load()) ? ended : done;
+        if (1e-9 * double(waited()) > seconds) return late;
     }
 }
 

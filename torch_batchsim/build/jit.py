@@ -73,7 +73,7 @@ _FAST_MATH = {"cpu": ["-ffast-math"], "cuda": ["--use_fast_math"]}
 _MODULES = {
     "step_call": (),
     "interrupts": ("tbs/platform.h", "tbs/watch.h"),
-    "crew": ("tbs/platform.h", "tbs/threads.h"),
+    "crew": ("host/waiting.h", "tbs/platform.h", "tbs/threads.h"),
 }
 _one_build = threading.Lock()  # of this process: torch's builder changes the environment of the whole process
 _OF_CPP = {"gcc": "g++", "cc": "c++", "clang": "clang++"}

@@ -42,12 +42,6 @@ def choose(which: Which) -> Iterator[None]:
         _library().crew_choose(int(Which.BEST))
 
 
-def team_is_hurried() -> bool:
-    """Whether torch's idle threads are made to sleep soon at present, because steps were late."""
-    _library().crew_keeps_idle_team.restype = ctypes.c_bool
-    return bool(_library().crew_keeps_idle_team())
-
-
 @cache
 def _library() -> ctypes.CDLL:
     try:

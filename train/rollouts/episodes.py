@@ -69,20 +69,21 @@ class Episodes:
         Steps in which a row is inactive do not count, nor an end after such steps only.
         """
         self._follow(rollout)
-        names = "charts/episodic_return", "charts/episodic_length"
-        parts = dict(zip(names, zip(*_sums_and_counts(self.latest), strict=True), strict=True))
-        parts |= {name: (total, self.sums[-1]) for name, total in zip(self.infos, self.sums[:-1], strict=True)}
-        agents = self.num_agents
-        if agents > 1:
-            own = zip(*_sums_and_counts(self.latest[0].view(-1, agents).T), strict=True)
-            parts |= {f"charts/episodic_return/agent_{i}": each for i, each in enumerate(own)}
+        of_latest = _sums_and_counts(self.latest)
+        names, totals = ["charts/episodic_return", "charts/episodic_length"], [of_latest]
+        if self.infos:
+            names += self.infos
+            totals.append(torch.stack([self.sums[:-1], self.sums[-1].expand(len(self.infos))], dim=1))
+        if self.num_agents > 1:
+            names += (f"charts/episodic_return/agent_{i}" for i in range(self.num_agents))
+            totals.append(_sums_and_counts(self.latest[0].view(-1, self.num_agents).T))
         in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
-        have_ended = self.latest[1].isfinite().sum().float(), in_the_first.sum().float()  # and who has yet to
-        totals = self.ranks.sum(torch.stack([torch.stack(pair) for pair in (*parts.values(), have_ended)]))
+        have_ended = torch.stack([of_latest[1, 1], in_the_first.sum().float()])  # and who has yet to
+        of_all = self.ranks.sum(torch.cat([*totals, have_ended.unsqueeze(0)]))
         self.sums.zero_()
-        self.all_ended |= (totals[-1, 0] > 0) & (totals[-1, 1] == 0)
-        means = totals[:-1, 0] / totals[:-1, 1]  # NaN where no episode has ended
-        return dict(zip(parts, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
+        self.all_ended |= (of_all[-1, 0] > 0) & (of_all[-1, 1] == 0)
+        means = of_all[:-1, 0] / of_all[:-1, 1]  # NaN where no episode has ended
+        return dict(zip(names, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
 
     def _follow(self, rollout: Storage) -> None:
         """Return and length of each row, where the rollout leaves them."""
@@ -116,6 +117,6 @@ class Episodes:
             own.copy_(state[name])
 
 
-def _sums_and_counts(values: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Of each row of `[n, ...]`, of numbers other than NaN: float32 `[]` each."""
-    return values.nansum(1).unbind(), values.isfinite().sum(1).float().unbind()
+def _sums_and_counts(values: Tensor) -> Tensor:
+    """Of each row of `[n, ...]`, of numbers other than NaN: float32 `[n, 2]`."""
+    return torch.stack([values.nansum(1), values.isfinite().sum(1).float()], dim=1)

@@ -31,7 +31,7 @@ struct Sparse {
 
 constexpr i64 least_inputs = 4 * width;  // with fewer, to look for zeros takes as long as to multiply by them
 // The share of other numbers up to which zeros are skipped, and that where the alternative are the units for bfloat16.
-constexpr double most_filled = 0.4, most_filled_if_rounded = 0.1;
+constexpr double most_filled = 0.3, most_filled_if_rounded = 0.1;
 
 // Inputs of a network, [rows, count] floats or bytes, consecutive rows `row_size` numbers apart; rows `order` of them,
 // if it is given. Where they are `dense`, zeros need not be looked for.

@@ -220,16 +220,16 @@ class Trainer:
         policy = everyone[0].agent.policy
         shown = {} if storage.critic_obs is None else self.env.infos
         storage.begin(self.env.observations, self.env.action_mask, self.env.active, shown)
-        drawers = []
+        acts = []
         for each in everyone:  # noise of the rows of all processes, so that it does not depend on how many these are
             rows = self.env.num_envs if each.rows is None else len(each.rows)
             of_all = policy.noise((storage.num_steps, rows * self.ranks.count), self.generator)
-            drawers.append(each.drawer(storage, self.ranks.part(of_all, 1)))
+            acts.append(each.begin(storage, self.ranks.part(of_all, 1)))
         lap = self.clock.lap
         self.episodes.begin()
         for t, actions in enumerate(storage.actions.unbind()):
-            for draw in drawers:
-                draw(t)
+            for act in acts:
+                act(t)
             self.env.select_slot(t)
             given = policy.to_env(actions)
             lap("policy")

@@ -29,7 +29,7 @@ class Acting:
     def agent(self) -> ActorCritic:
         return self.player.agent
 
-    def drawer(self, storage: Storage, noise: Tensor) -> Callable[[int], None]:
+    def begin(self, storage: Storage, noise: Tensor) -> Callable[[int], None]:
         """At the beginning of a rollout: a function that writes the actions of step t into the storage, given the noise
         of all steps of its rows `[T, n, outputs]`."""
         self.player.begin()
@@ -40,11 +40,11 @@ class Acting:
         noises, actions = noise.unbind(), storage.actions.unbind()
         active, masks = storage.active, storage.action_masks
 
-        def draw(t: int) -> None:
+        def act(t: int) -> None:
             outputs = self.outputs(storage.seen[t], None if active is None else active[t])
             self.sample(outputs, noises[t], actions[t], None if masks is None else masks[t])
 
-        return draw
+        return act
 
     def part(self, tensor: Tensor | None) -> Tensor | None:
         """The part of its rows, of `[N, ...]`."""

@@ -62,7 +62,7 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, activation, last, rows)
         assert torch.equal(Perceptron(network)(inputs), outputs)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.39, 0.41])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.2, 0.29, 0.31])
 @pytest.mark.parametrize("sizes", [(520, 64, 6), (658, 256, 256, 20), (32, 100, 1), (45, 3), (2000, 130, 5)])
 def test_inputs_that_are_mostly_zeros(sizes, share):
     """Skipped zeros change nothing, to the bit: rows among others that are all numbers are multiplied whole."""

@@ -18,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "experiments"))
 from libraries_of_others import SKIPPED
 
+# pip leaves bytecode to the first import (README.md): else each process of a run parses torch and all tests anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 pytest.register_assert_rewrite("pretended_gpu")  # a plugin, which is imported before it is one
 
 _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more files that take long

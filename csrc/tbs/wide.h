@@ -4,14 +4,8 @@
 // neighbours. Names differ from those of tbs/math.h, whose functions take one f32.
 #pragma once
 
-#if defined(__AVX2__) && !defined(__CUDACC__)
-#include <immintrin.h>
-#endif
-
 #include "math.h"
 #include "platform.h"
-
-namespace tbs {
 
 // Items in the machine's widest registers; 1 on CUDA and its emulation.
 #if defined(TBS_WIDTH)
@@ -24,6 +18,14 @@ namespace tbs {
 #else
 #define TBS_WIDTH 1
 #endif
+
+#if TBS_WIDTH == 16
+#include "wide_x86.h"
+#elif TBS_WIDTH == 8
+#include <immintrin.h>
+#endif
+
+namespace tbs {
 
 // Numbers in a register, `Wide`. It is 1, and `Wide` an f32, on devices and processors without vector registers.
 inline constexpr u32 simd_width = TBS_WIDTH;
@@ -41,18 +43,18 @@ TBS_FUNCTION f32 pick(bool condition, f32 a, f32 b) { return condition ? a : b; 
 TBS_FUNCTION bool holds_for_one(bool condition) { return condition; }
 TBS_FUNCTION u32 bits_of(bool condition) { return condition; }  // bit i: whether it holds for item i
 
-// (With a mask of all items where g++ 12 warns of its own header's functions without one.)
 #if TBS_WIDTH == 16
-using Wide = __m512;
-TBS_FUNCTION Wide madd(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps(a, b, c); }
-TBS_FUNCTION Wide nmadd(Wide a, Wide b, Wide c) { return _mm512_fnmadd_ps(a, b, c); }
-TBS_FUNCTION Wide lesser(Wide a, Wide b) { return _mm512_maskz_min_ps(0xffff, b, a); }
-TBS_FUNCTION Wide greater(Wide a, Wide b) { return _mm512_maskz_max_ps(0xffff, b, a); }
-TBS_FUNCTION Wide root(Wide a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
-TBS_FUNCTION __mmask16 below(Wide a, Wide b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-TBS_FUNCTION Wide pick(__mmask16 condition, Wide a, Wide b) { return _mm512_mask_blend_ps(condition, b, a); }
-TBS_FUNCTION bool holds_for_one(__mmask16 condition) { return condition != 0; }
-TBS_FUNCTION u32 bits_of(__mmask16 condition) { return condition; }
+using Wide = x86::Sixteen;
+using WideCondition = x86::Mask;
+TBS_FUNCTION Wide madd(Wide a, Wide b, Wide c) { return x86::fused(a, b, c); }
+TBS_FUNCTION Wide nmadd(Wide a, Wide b, Wide c) { return x86::fused_negative(a, b, c); }
+TBS_FUNCTION Wide lesser(Wide a, Wide b) { return x86::min(b, a); }
+TBS_FUNCTION Wide greater(Wide a, Wide b) { return x86::max(b, a); }
+TBS_FUNCTION Wide root(Wide a) { return x86::sqrt(a); }
+TBS_FUNCTION WideCondition below(Wide a, Wide b) { return x86::less(a, b); }
+TBS_FUNCTION Wide pick(WideCondition condition, Wide a, Wide b) { return x86::blend(condition, b, a); }
+TBS_FUNCTION bool holds_for_one(WideCondition condition) { return condition != 0; }
+TBS_FUNCTION u32 bits_of(WideCondition condition) { return condition; }
 #elif TBS_WIDTH == 8
 using Wide = __m256;
 struct WideCondition {
@@ -74,7 +76,10 @@ using Wide = f32;
 // Bit i is a[i] <= b[i], of 16 integers.
 TBS_FUNCTION u32 bits_not_above(const i32 (&a)[16], const i32 (&b)[16]) {
 #if TBS_WIDTH == 16
-    return _mm512_cmple_epi32_mask(_mm512_loadu_si512(a), _mm512_loadu_si512(b));
+    x86::Ints x, y;
+    __builtin_memcpy(&x, a, sizeof(x));
+    __builtin_memcpy(&y, b, sizeof(y));
+    return x86::not_above(x, y);
 #elif TBS_WIDTH == 8
     const auto above = [&](u32 first) {
         const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + first));
@@ -93,7 +98,7 @@ TBS_FUNCTION u32 bits_not_above(const i32 (&a)[16], const i32 (&b)[16]) {
 template <class F>
 TBS_FUNCTION F splat(f32 value) {
 #if TBS_WIDTH == 16
-    if constexpr (sizeof(F) == 64) return _mm512_set1_ps(value);
+    if constexpr (sizeof(F) == 64) return value - F{};  // also of -0
 #elif TBS_WIDTH == 8
     if constexpr (sizeof(F) == 32) return _mm256_set1_ps(value);
 #endif
@@ -136,46 +141,41 @@ TBS_FUNCTION void store_rows(Row &&row, const f32 (&fields)[8]) {
 
 #if TBS_WIDTH == 16
 // In each 128-bit part, item i of register k and item k of register i change places.
-TBS_FUNCTION void turn_parts(__m512 &a, __m512 &b, __m512 &c, __m512 &d) {
-    const __m512d low_ab = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(0xffff, a, b)),
-                  high_ab = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(0xffff, a, b));
-    const __m512d low_cd = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(0xffff, c, d)),
-                  high_cd = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(0xffff, c, d));
-    a = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, low_ab, low_cd));
-    b = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, low_ab, low_cd));
-    c = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, high_ab, high_cd));
-    d = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, high_ab, high_cd));
+TBS_FUNCTION void turn_parts(Wide &a, Wide &b, Wide &c, Wide &d) {
+    const x86::Pairs low_ab = x86::low(a, b), high_ab = x86::high(a, b);
+    const x86::Pairs low_cd = x86::low(c, d), high_cd = x86::high(c, d);
+    a = x86::low(low_ab, low_cd);
+    b = x86::high(low_ab, low_cd);
+    c = x86::low(high_ab, high_cd);
+    d = x86::high(high_ab, high_cd);
 }
 // Parts 0, 2 of a and of b in turns; parts 1, 3.
-TBS_FUNCTION void weave_parts(__m512 a, __m512 b, __m512 &even, __m512 &odd) {
-    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
-    even = _mm512_castpd_ps(_mm512_permutex2var_pd(x, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), y));
-    odd = _mm512_castpd_ps(_mm512_permutex2var_pd(x, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), y));
+TBS_FUNCTION void weave_parts(Wide a, Wide b, Wide &even, Wide &odd) {
+    const auto x = x86::Pairs(a), y = x86::Pairs(b);
+    even = Wide(x86::chosen(x, x86::Places{0, 1, 8, 9, 4, 5, 12, 13}, y));
+    odd = Wide(x86::chosen(x, x86::Places{2, 3, 10, 11, 6, 7, 14, 15}, y));
 }
 template <class Row>
-TBS_FUNCTION void load_rows(Row &&row, __m512 (&fields)[8]) {
-    __m512 r[8];  // rows i and i + 8
+TBS_FUNCTION void load_rows(Row &&row, Wide (&fields)[8]) {
+    Wide r[8];  // rows i and i + 8
     TBS_UNROLL
-    for (u32 i = 0; i < 8; ++i) {
-        const __m512d low = _mm512_castps_pd(_mm512_castps256_ps512(_mm256_loadu_ps(row(i))));
-        r[i] = _mm512_castpd_ps(_mm512_maskz_insertf64x4(0xff, low, _mm256_castps_pd(_mm256_loadu_ps(row(i + 8))), 1));
-    }
+    for (u32 i = 0; i < 8; ++i) r[i] = x86::joined(load<x86::Eight>(row(i)), load<x86::Eight>(row(i + 8)));
     turn_parts(r[0], r[1], r[2], r[3]);
     turn_parts(r[4], r[5], r[6], r[7]);
     TBS_UNROLL
     for (u32 k = 0; k < 4; ++k) weave_parts(r[k], r[k + 4], fields[k], fields[k + 4]);
 }
 template <class Row>
-TBS_FUNCTION void store_rows(Row &&row, const __m512 (&fields)[8]) {
-    __m512 r[8];
+TBS_FUNCTION void store_rows(Row &&row, const Wide (&fields)[8]) {
+    Wide r[8];
     TBS_UNROLL
     for (u32 k = 0; k < 4; ++k) weave_parts(fields[k], fields[k + 4], r[k], r[k + 4]);
     turn_parts(r[0], r[1], r[2], r[3]);
     turn_parts(r[4], r[5], r[6], r[7]);
     TBS_UNROLL
     for (u32 i = 0; i < 8; ++i) {
-        _mm256_storeu_ps(row(i), _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, _mm512_castps_pd(r[i]), 0)));
-        _mm256_storeu_ps(row(i + 8), _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, _mm512_castps_pd(r[i]), 1)));
+        store(row(i), x86::half_of<0>(r[i]));
+        store(row(i + 8), x86::half_of<1>(r[i]));
     }
 }
 #elif TBS_WIDTH == 8

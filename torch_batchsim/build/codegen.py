@@ -229,7 +229,7 @@ def _wide_names() -> re.Pattern[str]:
 
 
 def _uses_wide(program: Program) -> bool:
-    """Whether a text may use vector registers by name. Their header takes g++ a third of a second."""
+    """Whether a text may use vector registers by name. Their header takes g++ up to a third of a second."""
     return any(_wide_names().search(text) for text in program.files.values())
 
 

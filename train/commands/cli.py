@@ -17,6 +17,7 @@ from torch_batchsim import command_line
 from torch_batchsim.base.extras import MissingExtra
 
 from ..algorithms import config_of
+from ..base import signals
 from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
@@ -31,13 +32,18 @@ from .options import AUTO, Options, default_threads, parse_env_options, tuned
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
-    stopped by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
+    A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a command
+    ended by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
     """
+    with signals.raised():  # errors are reported within, where torchrun's SIGTERM cuts nothing short
+        return _reported(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _reported(arguments: list[str]) -> int:
     try:
         processes.end_with_the_launcher()
         with processes.only_the_first_prints():
-            return _run(list(sys.argv[1:] if arguments is None else arguments))
+            return _run(arguments)
     except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
         return processes.report(error, 2, always=False)
     except (RunError, disk.NotWritten) as error:
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for the flush at the end
         return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt as error:
-        return processes.report(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
+        return processes.report(f"interrupted{signals.cause(error)}", 130, always=False)
 
 
 def _run(arguments: list[str]) -> int:

@@ -76,7 +76,7 @@ class Options(command_line.RunFlags):
     eval_stochastic: bool = False
     """Draw the actions of the evaluation from the policy instead of the likeliest ones."""
     summary: Path | None = None
-    """Write the outcome to this JSON file."""
+    """JSON file of the outcome. By default summary.json in the folder of the run, eval.json with --eval."""
     video: Path | None = None
     """Write the evaluation's episode of world 0 to this file: .gif, .webp, .png (animated) or .mp4."""
     video_every: int | None = None

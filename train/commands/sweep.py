@@ -229,11 +229,13 @@ def _trial(
 
     try:
         config = _config(options.config, ranges, trial.params)
-        settings = replace(options, config=config, run_dir=own, summary=own / "summary.json")
+        settings = replace(options, config=config, run_dir=own)
         made(own)
         with open(own / "output.txt", "w") as file, redirect_stdout(file):
             finished = training.train(env_id, settings, loaded, [give_up]) is End.FINISHED
     except Exception as error:
+        if type(error.__cause__) is KeyboardInterrupt:  # before its first step, or behind the last
+            return False
         if isinstance(error, disk.NotWritten) or isinstance(error.__cause__, (KeyboardInterrupt, disk.NotWritten)):
             raise
         if not isinstance(error, (UsageError, ValueError, RunError)):
@@ -248,7 +250,7 @@ def _trial(
         return True
     if not finished:
         return False
-    outcome = json.loads((own / "summary.json").read_text("utf-8"))
+    outcome = json.loads((own / training.SUMMARY).read_text("utf-8"))
     value = outcome[f"eval_{outcome['measure']}_mean"]
     trial.set_user_attr("train_seconds", outcome["train_seconds"])
     study.tell(trial, value)

@@ -26,6 +26,7 @@ from ..run_folder.lock import locked
 from ..run_folder.tracking import trackers
 from . import evaluating, processes, seeds, training
 from .arguments import PROGRAM, parse, path_behind, settled, value_behind
+from .idle import refuse_idle, refuse_together
 from .options import AUTO, Options, default_threads, parse_env_options, tuned
 
 
@@ -81,14 +82,14 @@ def _run(arguments: list[str]) -> int:
     env_id, options, defaults, rest = settled(name, rest, PROGRAM, group and group / seeds.SETTINGS)
     if group:
         options = _of_group(options, defaults, group)
-    _refuse_together(options)
+    refuse_together(options)
     if options.video:
         video.check_needs(options.video)
     trackers(options.track)  # to report mistakes at once
     with ExitStack() as held:
         again = options.resume == AUTO
         options, contents = _with_checkpoint(name, env_id, options, rest, held)
-        _refuse_idle(options, rest)
+        refuse_idle(options, rest)
         if options.resume:
             checkpoint.require_same_version(options.resume, contents)
         processes.refuse(options)
@@ -171,68 +172,6 @@ def _of_group(options: Options, before: Options, group: Path) -> Options:
     if options.seeds < before.seeds:
         raise UsageError(f"{group} has {before.seeds} seeds, but --seeds {options.seeds} was given: more go on")
     return dataclasses.replace(options, resume=None)
-
-
-def _refuse_together(options: Options) -> None:
-    again = options.resume == AUTO
-    given = [name for name in ("resume", "load", "eval") if getattr(options, name)]
-    if again and given == ["resume", "load"]:  # which a new run begins with
-        given.remove("resume")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
-    for name in ("resume", "eval", "video"):
-        if options.seeds and getattr(options, name) and not (name == "resume" and again):
-            why = {
-                "video": ": --eval of one of its folders shows it",
-                "resume": f": {options.resume} is a single run, not the folder of several seeds",
-                "eval": ", which names one run",
-            }
-            raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
-    if options.settings and (options.resume or options.eval) and not again:
-        raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
-    types, episodes, every = video.file_types(), options.eval_episodes, options.video_every
-    refusals = (
-        (
-            again and not options.run_dir,
-            "--resume auto needs --run-dir: a folder that is named by the time would not be found again",
-        ),
-        (options.evaluate_every and not episodes, "--eval-episodes is 0, but --evaluate-every needs at least 1"),
-        (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
-        (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
-        (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
-        (
-            options.video and options.video.suffix.lower() not in types,
-            f"--video writes {', '.join(types)}, but {options.video} was given",
-        ),
-        (every and not options.video, f"--video-every {every} needs --video, which names the files"),
-        (every and options.eval, "--video-every and --eval exclude each other: an evaluation shows one episode"),
-    )
-    for refused, sentence in refusals:
-        if refused:
-            raise UsageError(sentence)
-
-
-NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
-"""Settings that change nothing unless another one is on."""
-OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune", "keep", "keep_best", "evaluate_every")
-OF_TRAINING += ("stop_at", "max_hours")
-"""Options that change nothing in an evaluation."""
-
-
-def _refuse_idle(options: Options, arguments: Sequence[str]) -> None:
-    """Refuses an option among the arguments that changes nothing, so that nobody waits for its effect.
-
-    A file of settings or an environment may declare it: these hold all settings.
-    """
-    given = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in arguments if word[:2] == "--"]
-    for name in given:
-        needed = NEEDS.get(name)
-        if needed and getattr(options.config, needed) in ("none", 0, ()):
-            raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
-        if name == "process_timeout" and not processes.are_launched():
-            raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
-        if options.eval and name in OF_TRAINING:
-            raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 
 
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
 from ..run_folder import checkpoint, disk, video
-from ..run_folder.lock import locked
+from ..run_folder.lock import NotWritable, locked
 from ..run_folder.tracking import trackers
 from . import evaluating, processes, seeds, training
 from .arguments import PROGRAM, parse, path_behind, settled, value_behind
@@ -115,10 +115,18 @@ def _with_checkpoint(
     Locks the folder in which a training is to go on: what is read there is the last that another one has written.
     """
     if options.resume == AUTO and not options.seeds:
+        refused = None
         if options.run_dir.is_dir() and processes.is_first():
-            held.enter_context(locked(options.run_dir))
-        if found := checkpoint.last_good(options.run_dir, env_id):
-            return _gone_on(env_id, options, *found), found[1]
+            try:
+                held.enter_context(locked(options.run_dir))
+            except NotWritable as error:  # of a finished run nothing is
+                refused = error
+        found = checkpoint.last_good(options.run_dir, env_id)
+        wanted = _gone_on(env_id, options, *found) if found else options
+        if refused and not (found and training.is_finished(found[1], wanted)):
+            raise refused
+        if found:
+            return wanted, found[1]
     if options.resume == AUTO:
         options = dataclasses.replace(options, resume=None)
     path = checkpoint.find(options.resume or options.eval or options.load, env_id)
@@ -131,7 +139,7 @@ def _with_checkpoint(
         return dataclasses.replace(options, load=path), contents
     _refuse_env_options(path, contents["env_options"], parse_env_options(options.env_option))
     config = config_of(contents["trainer"]["config"])
-    defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
+    defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()], config.algorithm)
     _refuse_algorithm(config, value_behind("--algorithm", arguments))
     options = parse(name, arguments, dataclasses.replace(defaults, config=config))
     # An evaluation may start from other states than the one that followed the training.
@@ -147,7 +155,7 @@ def _gone_on(env_id: str, options: Options, path: Path, contents: dict[str, Any]
     _refuse_env_options(path, contents["env_options"], wants | lacking)
     _refuse_algorithm(config, options.config.algorithm)
     # Of the default of rows a training takes whole worlds.
-    default = options.config.num_envs == tuned(env_id, options.env_option).config.num_envs
+    default = options.config.num_envs == tuned(env_id, options.env_option, config.algorithm).config.num_envs
     _refuse_changes(config, options.config, except_for=("total_steps", *(["num_envs"] if default else [])))
     config = dataclasses.replace(config, total_steps=options.config.total_steps)
     return dataclasses.replace(options, config=config, resume=path, load=None)

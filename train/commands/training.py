@@ -89,6 +89,8 @@ def train(
                 tracked = _begin(env_id, options, folder, trainer, run, resumed)
                 newest = (folder / checkpoint.NAME).resolve()
                 steps = trainer.global_step if options.resume and options.resume.resolve() == newest else None
+                if resumed and steps is None and checkpoint.set_later_aside(folder, trainer.global_step):
+                    print(f"Checkpoints of more steps are now in {folder / checkpoint.LATER}.")
                 keeper = checkpoint.Keeper(folder, options.keep, steps)
         plan = _plan(env_id, options, env_options, trainer, deadline, hooks)
         end = learn(trainer, run, keeper, plan, tracked)

@@ -436,23 +436,58 @@ def test_a_second_training_is_refused_until_the_first_is_dead(
     assert_same(contents(whole), contents(tmp_path))
 
 
-def test_a_lock_is_waited_for_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_waited_for_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     file = open(tmp_path / lock.NAME, "a")  # noqa: SIM115
     fcntl.flock(file, fcntl.LOCK_EX)
-    monkeypatch.setattr(lock.time, "sleep", lambda _: file.close())  # the other process ends meanwhile
+    file.write("process 7 on host3")
+    file.flush()
+    waits = [lambda: None, file.close]  # the other process ends meanwhile
+    monkeypatch.setattr(lock.time, "sleep", lambda _: waits.pop(0)())
     with lock.locked(tmp_path), lock.locked(tmp_path / "."):
         assert lock._held == {tmp_path.resolve()}
     assert not lock._held
+    says = f"Another training runs in folder {tmp_path}: process 7 on host3; waiting 10 s for it.\n"
+    assert capsys.readouterr().out == says
 
 
-def test_a_folder_that_cannot_be_written_is_a_mistake(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_folder_that_cannot_be_written_is_a_mistake_unless_nothing_has_to_be(
+    whole: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for name in (checkpoint.NAME, "summary.json"):
+        shutil.copy(whole / name, tmp_path)
+    (tmp_path / lock.NAME).mkdir()  # which fails for root too
+    more = ["--total-steps", 10240]
+    for command in (["--run-dir", tmp_path, "--resume", "auto"], ["--resume", tmp_path]):
+        assert train(*PLAIN, *command, *more) == 2
+        assert capsys.readouterr().err == f"error: folder {tmp_path} cannot be written: Is a directory\n"
+    assert again(tmp_path) == 0
+    assert capsys.readouterr().out == f"finished before, in {tmp_path}\n"
+
+
+def test_an_evaluation_that_could_not_be_written_is_not_made_up_for(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     shutil.copy(whole / checkpoint.NAME, tmp_path)
-    (tmp_path / lock.NAME).mkdir()  # which fails for root too
-    for command in (["--run-dir", tmp_path, "--resume", "auto"], ["--resume", tmp_path, "--total-steps", 10240]):
-        assert train(*PLAIN, *command) == 2
-        assert capsys.readouterr().err == f"error: folder {tmp_path} cannot be written: Is a directory\n"
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert again(tmp_path) == 0
+    assert capsys.readouterr().out == f"finished before, in {tmp_path}\n"
+
+
+def test_later_checkpoints_are_set_aside_when_an_earlier_one_goes_on(
+    whole: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert again(tmp_path, "--keep", 4) == 0
+    early = tmp_path / "checkpoint-000000004096.pt"
+    names = [path.name for path in checkpoint.kept(tmp_path)]
+    assert names == [f"checkpoint-{steps:012}.pt" for steps in (4608, 4096, 3584)]
+    capsys.readouterr()
+    assert train("--resume", early, "--keep", 4, "--eval-episodes", 0) == 0
+    assert f"Checkpoints of more steps are now in {tmp_path / 'later'}." in capsys.readouterr().out
+    for steps in (4608, 5120):
+        assert contents(tmp_path / "later", f"checkpoint-{steps:012}.pt")["steps"] == steps
+    assert_same(contents(whole), contents(tmp_path))
+    assert train("--resume", tmp_path, "--total-steps", 6400, "--eval-episodes", 0) == 0  # with the newest
+    assert "of more steps" not in capsys.readouterr().out and len(list((tmp_path / "later").iterdir())) == 2
 
 
 def test_a_file_system_without_locks_is_reported(

@@ -130,7 +130,8 @@ def tuned(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = 
     No more threads than torch takes by default: it knows the cores, and OMP_NUM_THREADS.
     """
     known = names_of()
-    others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
+    declared = tuned_settings(env_id, env_options, algorithm)
+    others = {name: value for name, value in declared.items() if name not in known}
     if isinstance(others.get("threads"), int):
         others["threads"] = min(others["threads"], torch.get_num_threads())
     unknown = [name for name in others if name not in {setting.name for setting in fields(Options)}]

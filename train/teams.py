@@ -16,7 +16,7 @@ import gymnasium
 import torch
 from gymnasium.vector import VectorEnv
 
-from torch_batchsim import CheckpointError
+from torch_batchsim import CheckpointError, WorldFault
 from torch_batchsim.base.extras import command_needs
 from torch_batchsim.command_line import Parser, environment_class
 
@@ -27,7 +27,8 @@ BOTH, NONE = "all trained", "none trained"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, compare, print a table, write JSON; returns the exit status, 1 where ``--wanted`` is missed."""
+    """Train, compare, print a table, write JSON; returns the exit status, 1 where ``--wanted`` is missed or a
+    score is undefined."""
     parser = Parser(PROGRAM, description=__doc__, epilog=_EPILOG)
     parser.add_argument("environment", help="one with teams and a score: hideseek, or an id")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many trainings (5)")
@@ -62,10 +63,12 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
     path, rows = options.json or folder / "teams.json", []
     if options.json and (path.is_dir() or not path.parent.is_dir()):
         raise UsageError(f"--json names {path}, which cannot be written")
+    undefined: list[str] = []
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         contents = _trained(options.environment, training, seed, folder / f"seed{seed}")
         rows.append({"seed": seed, "steps": contents["steps"], "train_seconds": contents["train_seconds"]})
         rows[-1] |= compare(contents, options.episodes, seed, options.likeliest)
+        undefined += [f"seed {seed}: {reason}" for reason in rows[-1]["undefined"].values()]
         wanted, teams = options.wanted or [], len(rows[-1]["factors"])
         if wanted and len(wanted) != teams:
             raise UsageError(f"--wanted takes a number for each of {teams} teams, but {len(wanted)} were given")
@@ -75,6 +78,9 @@ def _run(options: argparse.Namespace, training: list[str]) -> int:
     print(f"{result['env']} {result['env_options']}, {options.episodes} games each, {result['actions']} actions")
     print(_table(rows))
     print(f"written to {path}")
+    if undefined:
+        print(f"error: scores are undefined, so factors are: {'; '.join(undefined)}", file=sys.stderr)
+        return 1
     factors = [row["factors"] for row in rows]
     wanted = options.wanted or [1.0] * len(factors[0])
     return 0 if all(_is_met(*pair) for row in factors for pair in zip(row, wanted, strict=True)) else 1
@@ -122,10 +128,11 @@ def _is_finished(contents: dict[str, Any]) -> bool:
 def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool = False) -> dict[str, Any]:
     """Mean scores of a checkpoint's policy with all teams trained, each of them untrained, and none trained.
 
-    ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0.
+    ``factors`` are, for each team, the score with all trained over that with this team untrained; None where that is 0
+    or undefined. ``undefined`` has the reason for each score that is None: an episode did not end, or its score is NaN.
     Raises UsageError where the environment has no teams or no score.
     """
-    from .rollouts.evaluation import SEED_OFFSET, evaluate
+    from .rollouts.evaluation import SEED_OFFSET, UNMEASURED, evaluate
     from .run_folder.loading import agents_of
 
     env = gymnasium.make_vec(contents["env"], num_worlds=episodes, **contents["env_options"])
@@ -134,13 +141,30 @@ def compare(contents: dict[str, Any], episodes: int, seed: int, likeliest: bool 
     numbers = teams.unique().tolist()
     untrained = {BOTH: None, **{f"team {n} untrained": teams == n for n in numbers}, NONE: teams >= teams.min()}
 
-    def score(rows: torch.Tensor | None) -> float:
-        return evaluate(env, agents, seed + SEED_OFFSET, likeliest, untrained=rows).returns.mean().item()
-
-    scores = {name: score(rows) for name, rows in untrained.items()}
+    scores: dict[str, float | None] = {}
+    undefined: dict[str, str] = {}
+    for name, rows in untrained.items():
+        try:
+            scores[name] = _mean(*evaluate(env, agents, seed + SEED_OFFSET, likeliest, untrained=rows))
+        except (ValueError, *UNMEASURED) as error:
+            reason = error.faults[0] if isinstance(error, WorldFault) else error
+            scores[name], undefined[name] = None, f"with {name} {reason}"
     env.close()
-    others = [scores[f"team {n} untrained"] for n in numbers]
-    return {"scores": scores, "factors": [scores[BOTH] / other if other else None for other in others]}
+    factors = [_factor(scores[BOTH], scores[f"team {n} untrained"]) for n in numbers]
+    return {"scores": scores, "factors": factors, "undefined": undefined}
+
+
+def _mean(scores: torch.Tensor, lengths: torch.Tensor) -> float:
+    """Of those who took part. Raises ValueError where it is undefined."""
+    scores = scores[lengths > 0]
+    missing = int((~scores.isfinite()).sum())
+    if missing or not len(scores):
+        raise ValueError(f"{missing:,} of {len(scores):,} scores are not finite" if missing else "nobody took part")
+    return scores.mean().item()
+
+
+def _factor(trained: float | None, other: float | None) -> float | None:
+    return trained / other if trained is not None and other else None
 
 
 def _teams(env: VectorEnv) -> torch.Tensor:
@@ -156,7 +180,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     titles = [*rows[0]["scores"], *(f"team {i} trained: times" for i in range(len(rows[0]["factors"])))]
     lines = [" | ".join(["| seed", "steps", "seconds", *titles]) + " |", "|---:" * (3 + len(titles)) + "|"]
     for row in rows:
-        numbers = [f"{value:.3f}" for value in row["scores"].values()]
+        numbers = ["-" if value is None else f"{value:.3f}" for value in row["scores"].values()]
         numbers += ["-" if value is None else f"{value:.2f}" for value in row["factors"]]
         lines.append(f"| {row['seed']} | {row['steps']:,} | {row['train_seconds']:.0f} | {' | '.join(numbers)} |")
     return "\n".join(lines)

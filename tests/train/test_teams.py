@@ -3,11 +3,13 @@
 import json
 
 import pytest
+import torch
 from environments.melee import Melee
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.train import teams
 from torch_batchsim.train.commands import cli
+from torch_batchsim.train.rollouts import evaluation
 
 import torch_batchsim
 
@@ -101,3 +103,34 @@ def test_hide_and_seek_is_compared_and_its_figures_are_logged(tmp_path):
     assert figures >= {"figures/boxes_moved", "figures/forts", "figures/ramps_used"}
     assert {tag for tag in events.Tags()["scalars"] if tag.startswith("figures/")} == figures
     assert len(events.Scalars("charts/score")) == 2
+
+
+def test_a_score_that_is_undefined_is_named_and_meets_nothing(tmp_path, monkeypatch, capsys):
+    evaluate = evaluation.evaluate
+
+    def partly(env, agents, seed, *others, untrained):
+        """Some episodes of seed 1 have no score, with all trained; one of seed 2 never ends, with team 1 untrained."""
+        returns, lengths = evaluate(env, agents, seed, *others, untrained=untrained)
+        if untrained is None and seed == 1 + evaluation.SEED_OFFSET:
+            returns[3:5] = torch.nan
+        if untrained is not None and seed == 2 + evaluation.SEED_OFFSET and 0 < untrained.float().mean() < 1:
+            if env.team[untrained][0] == 1:
+                raise evaluation.EndlessEpisode("1 of 40 episodes did not end within 100,000 steps")
+            lengths[:] = 0
+        return evaluation.Evaluation(returns, lengths)
+
+    monkeypatch.setattr(evaluation, "evaluate", partly)
+    given = (ENV, "--folder", tmp_path, "--episodes", 10, *SMALL, "--seeds", 2)
+    assert run(*given) == 1
+    says = (
+        "seed 1: with all trained 2 of ",
+        " scores are not finite; seed 2: with team 0 untrained nobody took part; ",
+        "seed 2: with team 1 untrained 1 of 40 episodes did not end within 100,000 steps\n",
+    )
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: scores are undefined, so factors are: ")
+    assert all(part in captured.err for part in says) and "| - |" in captured.out
+    first, second = json.loads((tmp_path / "teams.json").read_text())["seeds"]
+    assert first["factors"] == [None, None] == second["factors"] and first["scores"]["all trained"] is None
+    assert "NaN" not in (tmp_path / "teams.json").read_text()
+    assert run(*given, "--wanted", 0.5, 2) == 1

@@ -54,7 +54,7 @@ class Environment(Declaration):
       trainers log, also as they are at the end of an episode.
     - ``training``: settings with which the bundled trainer learns it, by name as on its command line
       (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
-      that makes another task of it, as ``"preset=small"``.
+      that makes another task of it, as ``"preset=small"``, or under ``"algorithm=a2c"``.
     - ``sweep``: what such settings may be when the trainer searches for good ones: ``(low, high)``, ``(low, high,
       "log")`` or a list of choices for each.
     """

@@ -1,4 +1,4 @@
-"""The ground of training: settings, errors of commands, TOML, samples that count, processes.
+"""The ground of training: settings, errors and signals of commands, TOML, samples that count, processes.
 
 It owns `Config`, the sums over active rows (`active`) and over processes (`ranks`), and the compiled functions of
 updates (`kernels`).

@@ -17,27 +17,34 @@ from torch_batchsim import command_line
 from torch_batchsim.base.extras import MissingExtra
 
 from ..algorithms import config_of
+from ..base import signals
 from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankLost
 from ..run_folder import checkpoint, disk, video
-from ..run_folder.lock import locked
+from ..run_folder.lock import NotWritable, locked
 from ..run_folder.tracking import trackers
 from . import evaluating, processes, seeds, training
 from .arguments import PROGRAM, parse, path_behind, settled, value_behind
+from .idle import refuse_idle, refuse_together
 from .options import AUTO, Options, default_threads, parse_env_options, tuned
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a training
-    stopped by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
+    A mistake of the user's is one line on stderr and status 2, a run that fails one line and status 1; a command
+    ended by a signal has status 130. Where the reader of the output has gone, it ends with status 141.
     """
+    with signals.raised():  # errors are reported within, where torchrun's SIGTERM cuts nothing short
+        return _reported(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _reported(arguments: list[str]) -> int:
     try:
         processes.end_with_the_launcher()
         with processes.only_the_first_prints():
-            return _run(list(sys.argv[1:] if arguments is None else arguments))
+            return _run(arguments)
     except (UsageError, checkpoint.CheckpointError, MissingExtra) as error:
         return processes.report(error, 2, always=False)
     except (RunError, disk.NotWritten) as error:
@@ -48,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())  # for the flush at the end
         return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt as error:
-        return processes.report(f"interrupted{': ' if str(error) else ''}{error}", 130, always=False)
+        return processes.report(f"interrupted{signals.cause(error)}", 130, always=False)
 
 
 def _run(arguments: list[str]) -> int:
@@ -75,14 +82,14 @@ def _run(arguments: list[str]) -> int:
     env_id, options, defaults, rest = settled(name, rest, PROGRAM, group and group / seeds.SETTINGS)
     if group:
         options = _of_group(options, defaults, group)
-    _refuse_together(options)
+    refuse_together(options)
     if options.video:
         video.check_needs(options.video)
     trackers(options.track)  # to report mistakes at once
     with ExitStack() as held:
         again = options.resume == AUTO
         options, contents = _with_checkpoint(name, env_id, options, rest, held)
-        _refuse_idle(options, rest)
+        refuse_idle(options, rest)
         if options.resume:
             checkpoint.require_same_version(options.resume, contents)
         processes.refuse(options)
@@ -108,10 +115,18 @@ def _with_checkpoint(
     Locks the folder in which a training is to go on: what is read there is the last that another one has written.
     """
     if options.resume == AUTO and not options.seeds:
+        refused = None
         if options.run_dir.is_dir() and processes.is_first():
-            held.enter_context(locked(options.run_dir))
-        if found := checkpoint.last_good(options.run_dir, env_id):
-            return _gone_on(env_id, options, *found), found[1]
+            try:
+                held.enter_context(locked(options.run_dir))
+            except NotWritable as error:  # of a finished run nothing is
+                refused = error
+        found = checkpoint.last_good(options.run_dir, env_id)
+        wanted = _gone_on(env_id, options, *found) if found else options
+        if refused and not (found and training.is_finished(found[1], wanted)):
+            raise refused
+        if found:
+            return wanted, found[1]
     if options.resume == AUTO:
         options = dataclasses.replace(options, resume=None)
     path = checkpoint.find(options.resume or options.eval or options.load, env_id)
@@ -124,7 +139,7 @@ def _with_checkpoint(
         return dataclasses.replace(options, load=path), contents
     _refuse_env_options(path, contents["env_options"], parse_env_options(options.env_option))
     config = config_of(contents["trainer"]["config"])
-    defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()])
+    defaults = tuned(env_id, [f"{name}={value}" for name, value in contents["env_options"].items()], config.algorithm)
     _refuse_algorithm(config, value_behind("--algorithm", arguments))
     options = parse(name, arguments, dataclasses.replace(defaults, config=config))
     # An evaluation may start from other states than the one that followed the training.
@@ -140,7 +155,7 @@ def _gone_on(env_id: str, options: Options, path: Path, contents: dict[str, Any]
     _refuse_env_options(path, contents["env_options"], wants | lacking)
     _refuse_algorithm(config, options.config.algorithm)
     # Of the default of rows a training takes whole worlds.
-    default = options.config.num_envs == tuned(env_id, options.env_option).config.num_envs
+    default = options.config.num_envs == tuned(env_id, options.env_option, config.algorithm).config.num_envs
     _refuse_changes(config, options.config, except_for=("total_steps", *(["num_envs"] if default else [])))
     config = dataclasses.replace(config, total_steps=options.config.total_steps)
     return dataclasses.replace(options, config=config, resume=path, load=None)
@@ -165,68 +180,6 @@ def _of_group(options: Options, before: Options, group: Path) -> Options:
     if options.seeds < before.seeds:
         raise UsageError(f"{group} has {before.seeds} seeds, but --seeds {options.seeds} was given: more go on")
     return dataclasses.replace(options, resume=None)
-
-
-def _refuse_together(options: Options) -> None:
-    again = options.resume == AUTO
-    given = [name for name in ("resume", "load", "eval") if getattr(options, name)]
-    if again and given == ["resume", "load"]:  # which a new run begins with
-        given.remove("resume")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
-    for name in ("resume", "eval", "video"):
-        if options.seeds and getattr(options, name) and not (name == "resume" and again):
-            why = {
-                "video": ": --eval of one of its folders shows it",
-                "resume": f": {options.resume} is a single run, not the folder of several seeds",
-                "eval": ", which names one run",
-            }
-            raise UsageError(f"--seeds and --{name} exclude each other{why[name]}")
-    if options.settings and (options.resume or options.eval) and not again:
-        raise UsageError(f"--config and --{given[0]} exclude each other: settings are in the checkpoint")
-    types, episodes, every = video.file_types(), options.eval_episodes, options.video_every
-    refusals = (
-        (
-            again and not options.run_dir,
-            "--resume auto needs --run-dir: a folder that is named by the time would not be found again",
-        ),
-        (options.evaluate_every and not episodes, "--eval-episodes is 0, but --evaluate-every needs at least 1"),
-        (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
-        (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
-        (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
-        (
-            options.video and options.video.suffix.lower() not in types,
-            f"--video writes {', '.join(types)}, but {options.video} was given",
-        ),
-        (every and not options.video, f"--video-every {every} needs --video, which names the files"),
-        (every and options.eval, "--video-every and --eval exclude each other: an evaluation shows one episode"),
-    )
-    for refused, sentence in refusals:
-        if refused:
-            raise UsageError(sentence)
-
-
-NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
-"""Settings that change nothing unless another one is on."""
-OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune", "keep", "keep_best", "evaluate_every")
-OF_TRAINING += ("stop_at", "max_hours")
-"""Options that change nothing in an evaluation."""
-
-
-def _refuse_idle(options: Options, arguments: Sequence[str]) -> None:
-    """Refuses an option among the arguments that changes nothing, so that nobody waits for its effect.
-
-    A file of settings or an environment may declare it: these hold all settings.
-    """
-    given = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in arguments if word[:2] == "--"]
-    for name in given:
-        needed = NEEDS.get(name)
-        if needed and getattr(options.config, needed) in ("none", 0, ()):
-            raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
-        if name == "process_timeout" and not processes.are_launched():
-            raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
-        if options.eval and name in OF_TRAINING:
-            raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 
 
 def _refuse_changes(config: Config, asked: Config, except_for: Sequence[str]) -> None:

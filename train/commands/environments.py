@@ -55,7 +55,8 @@ def tune(env: VectorEnv) -> None:
 
 def with_whole_worlds(env_id: str, options: Options, env_options: dict[str, Any]) -> Options:
     """Lower the default number of rows until whole worlds fit and minibatches divide the rollout."""
-    config, rows = options.config, tuned(env_id, options.env_option).config.num_envs
+    config = options.config
+    rows = tuned(env_id, options.env_option, config.algorithm).config.num_envs
     if config.num_envs != rows:
         return options
     env = make_env(env_id, options, env_options, num_worlds=1)

@@ -140,7 +140,6 @@ def summary_of(
     }
 
 
-def write_summary(path: Path | None, summary: dict[str, Any]) -> None:
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        disk.write_text(path, json.dumps(summary, indent=2) + "\n")
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.write_text(path, json.dumps(summary, indent=2) + "\n")

@@ -76,7 +76,7 @@ class Options(command_line.RunFlags):
     eval_stochastic: bool = False
     """Draw the actions of the evaluation from the policy instead of the likeliest ones."""
     summary: Path | None = None
-    """Write the outcome to this JSON file."""
+    """JSON file of the outcome. By default summary.json in the folder of the run, eval.json with --eval."""
     video: Path | None = None
     """Write the evaluation's episode of world 0 to this file: .gif, .webp, .png (animated) or .mp4."""
     video_every: int | None = None
@@ -130,7 +130,8 @@ def tuned(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = 
     No more threads than torch takes by default: it knows the cores, and OMP_NUM_THREADS.
     """
     known = names_of()
-    others = {name: value for name, value in tuned_settings(env_id, env_options).items() if name not in known}
+    declared = tuned_settings(env_id, env_options, algorithm)
+    others = {name: value for name, value in declared.items() if name not in known}
     if isinstance(others.get("threads"), int):
         others["threads"] = min(others["threads"], torch.get_num_threads())
     unknown = [name for name in others if name not in {setting.name for setting in fields(Options)}]

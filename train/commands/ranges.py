@@ -10,8 +10,10 @@ from typing import Any, get_type_hints
 import torch_batchsim
 from torch_batchsim.command_line import suggestion
 
+from ..algorithms import LEARNERS, names_of
 from ..base.config import Config
 from ..base.errors import UsageError
+from .idle import lacking
 from .settings_file import checked
 
 USUAL = {
@@ -22,6 +24,8 @@ USUAL = {
     "update_epochs": (1, 8),
 }
 """For environments that declare no ranges."""
+SAME = ("seed", "algorithm", "total_steps")
+"""Settings without a range."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,14 @@ class Range:
 def ranges_for(env_id: str, given: Sequence[str], arguments: Sequence[str], config: Config) -> dict[str, Range]:
     """Those that the environment declares, or the usual ones, and in place of them those given as NAME=VALUES.
 
-    A setting among the arguments of the trainings stays fixed. Raises UsageError.
+    A setting among the arguments of the trainings stays fixed. Declared ranges that change nothing with this algorithm
+    and these settings are left out. Raises UsageError for a given one that changes nothing.
     """
     declared = torch_batchsim.sweep_ranges(env_id) or USUAL
-    found = {name: _declared(env_id, name, values) for name, values in declared.items()}
+    foreign = set(names_of()) - {each.name for each in fields(config)}  # another algorithm's
     said = {each.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_") for each in arguments}
-    found = {name: each for name, each in found.items() if name not in said}
+    found = {name: _declared(env_id, name, values) for name, values in declared.items() if name not in said | foreign}
+    asked: set[str] = set()
     for text in given:
         name, equals, values = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -81,10 +87,27 @@ def ranges_for(env_id: str, given: Sequence[str], arguments: Sequence[str], conf
             raise UsageError(f"--range takes NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=A,B,C, but {text!r} was given")
         if name in said:
             raise UsageError(f"--range {name} and --{name.replace('_', '-')} exclude each other")
+        if name in asked:
+            raise UsageError(f"--range {name} was given twice")
+        if name in foreign:
+            owner = next(each for each in LEARNERS if name in names_of(each))
+            raise UsageError(f"range of {name}: it is a setting of {owner}, not of {config.algorithm}")
+        asked.add(name)
         found[name] = _of_text(name, values)
+    found = {name: _checked(name, each, config) for name, each in found.items()}
+    values_of = {name: each.ends() for name, each in found.items()}
+    for name in list(found):
+        needed = lacking(name, config, values_of)
+        if needed and name in asked:
+            flag = needed.replace("_", "-")
+            raise UsageError(f"--range {name} changes nothing without --{flag} or a --range of it")
+        if needed:
+            del found[name]
+        elif name in asked and len(values_of[name]) == 1:
+            raise UsageError(f"--range {name} has one value: give --{name.replace('_', '-')} in its place")
     if not found:
         raise UsageError("nothing is left to search for: all settings with ranges were given")
-    return {name: _checked(name, each, config) for name, each in found.items()}
+    return found
 
 
 def _declared(env_id: str, name: str, values: Any) -> Range:
@@ -118,7 +141,9 @@ def _of_text(name: str, text: str) -> Range:
 def _checked(name: str, found: Range, config: Config) -> Range:
     """With numbers of the setting's type. Raises UsageError for an unknown setting and for refused values."""
     hints, where = get_type_hints(type(config)), f"range of {name}"
-    known = [each.name for each in fields(config) if each.name not in ("seed", "algorithm", "total_steps")]
+    known = [each.name for each in fields(config) if each.name not in SAME]
+    if name in SAME:
+        raise UsageError(f"{where}: it is the same in all trials, which are compared")
     if name not in known:
         raise UsageError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
     values = [checked(where, name, each, hints[name]) for each in map(_listed, found.ends())]
@@ -128,7 +153,10 @@ def _checked(name: str, found: Range, config: Config) -> Range:
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from error
     if found.choices:
-        return Range(choices=tuple(json.dumps(each) for each in values))
+        choices = [json.dumps(each) for each in values]
+        if twice := [each for each in choices if choices.count(each) > 1]:
+            raise UsageError(f"{where}: {twice[0]} is there twice")
+        return Range(choices=tuple(choices))
     low, high = values
     if not (isinstance(low, (int, float)) and low < high and type(low) is type(high)) or isinstance(low, bool):
         raise UsageError(f"{where}: {low} to {high} is empty")
@@ -139,5 +167,3 @@ def _checked(name: str, found: Range, config: Config) -> Range:
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-

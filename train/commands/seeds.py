@@ -20,8 +20,9 @@ from ..run_folder.lock import locked
 from ..run_folder.report import show_picture, text_curve
 from . import settings_file, training
 from .options import Options, parse_env_options
+from .training import SUMMARY
 
-SETTINGS, SUMMARY, PICTURE = "config.toml", "summary.json", "learning_curve.png"
+SETTINGS, PICTURE = "config.toml", "learning_curve.png"
 
 
 def is_folder(path: Path) -> bool:
@@ -72,6 +73,7 @@ def _train_all(
             raise
         except Exception as error:
             if isinstance(error.__cause__, KeyboardInterrupt):
+                _print_left(seed, folder)
                 raise
             if not isinstance(error, (RunError, disk.NotWritten, checkpoint.CheckpointError)):
                 traceback.print_exc()
@@ -79,7 +81,7 @@ def _train_all(
             failed.append({"seed": seed, "error": str(error)})
         else:
             if end is not End.FINISHED:
-                print(f"The seeds from {seed} on are left. Go on with --resume {folder}")
+                _print_left(seed, folder)
                 return end.status
             done.append(json.loads((folder / f"seed{seed}" / SUMMARY).read_text("utf-8")))
         _write_summary(options.summary or folder / SUMMARY, done, failed)
@@ -90,6 +92,10 @@ def _train_all(
         reasons = "; ".join(f"seed {each['seed']}: {each['error']}" for each in failed)
         raise RunError(f"{len(failed)} of {options.seeds} seeds failed: {reasons}")
     return 0
+
+
+def _print_left(seed: int, folder: Path) -> None:
+    print(f"The seeds from {seed} on are left. Go on with --resume {folder}")
 
 
 def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
@@ -104,9 +110,8 @@ def _new_folder(env_id: str, options: Options, numbers: range) -> Path:
 def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int, folder: Path) -> End:
     """Trains with one seed, from where it was left, and evaluates."""
     folder = folder / f"seed{seed}"
-    summary = folder / SUMMARY
     config = replace(options.config, seed=seed)
-    own = replace(options, seeds=None, config=config, run_dir=folder, summary=summary, show=False)
+    own = replace(options, seeds=None, config=config, run_dir=folder, summary=None, show=False)
     found = checkpoint.last_good(folder, env_id)
     if found is None:
         return training.train(env_id, replace(own, resume=None), loaded)
@@ -115,7 +120,6 @@ def _one(env_id: str, options: Options, loaded: dict[str, Any] | None, seed: int
     config = replace(config_of(contents["trainer"]["config"]), total_steps=options.config.total_steps)
     own = replace(own, config=config, resume=path, load=None)
     if not training.is_finished(contents, own):
-        summary.unlink(missing_ok=True)  # of fewer steps
         return training.train(env_id, own, contents)
     training.conclude_again(env_id, own, contents)
     return End.FINISHED

@@ -33,6 +33,7 @@ from ..run_folder.report import Report
 from ..run_folder.tracking import trackers
 from . import processes, settings_file, training
 from .arguments import settled
+from .idle import refuse_idle
 from .options import Options, default_threads, parse_env_options
 from .ranges import Range, ranges_for
 
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         env_id, training_options, _, rest = settled(options.environment, others, PROGRAM)
         _refuse(training_options)
         ranges = ranges_for(env_id, options.ranges, rest, training_options.config)
+        refuse_idle(training_options, rest, {name: each.ends() for name, each in ranges.items()})
     trackers(training_options.track)  # to report mistakes at once
     if threads := training_options.threads or default_threads(training_options):
         torch.set_num_threads(threads)
@@ -82,9 +84,10 @@ _EPILOG = (
 
 
 def _refuse(options: Options) -> None:
-    for name in ("eval", "video", "seeds", "show", "tune", "summary", "max_hours"):
+    for name in ("eval", "video", "video_every", "seeds", "show", "tune", "summary", "max_hours"):
         if getattr(options, name):
-            raise UsageError(f"--{name} is not for a sweep: give it to a training with --config best.toml")
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is not for a sweep: give it to a training with --config best.toml")
     if not options.eval_episodes:
         raise UsageError("--eval-episodes is 0, but a sweep compares evaluations")
 
@@ -229,11 +232,13 @@ def _trial(
 
     try:
         config = _config(options.config, ranges, trial.params)
-        settings = replace(options, config=config, run_dir=own, summary=own / "summary.json")
+        settings = replace(options, config=config, run_dir=own)
         made(own)
         with open(own / "output.txt", "w") as file, redirect_stdout(file):
             finished = training.train(env_id, settings, loaded, [give_up]) is End.FINISHED
     except Exception as error:
+        if type(error.__cause__) is KeyboardInterrupt:  # before its first step, or behind the last
+            return False
         if isinstance(error, disk.NotWritten) or isinstance(error.__cause__, (KeyboardInterrupt, disk.NotWritten)):
             raise
         if not isinstance(error, (UsageError, ValueError, RunError)):
@@ -248,7 +253,7 @@ def _trial(
         return True
     if not finished:
         return False
-    outcome = json.loads((own / "summary.json").read_text("utf-8"))
+    outcome = json.loads((own / training.SUMMARY).read_text("utf-8"))
     value = outcome[f"eval_{outcome['measure']}_mean"]
     trial.set_user_attr("train_seconds", outcome["train_seconds"])
     study.tell(trial, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 from torch_batchsim import WorldFault, command_line
 
 from ..algorithms.trainer import Trainer
+from ..base import signals
 from ..base.errors import RunError, UsageError
 from ..base.ranks import RankFailed, RankLost
 from ..rollouts import baseline
@@ -30,6 +32,9 @@ from . import processes, settings_file
 from .environments import DRAWN, check_pictures, make_env, make_part, tune, user_errors, with_whole_worlds
 from .evaluating import evaluate_checkpoint, evaluated, raise_if_failed, random_baseline, summary_of, write_summary
 from .options import Options, parse_env_options
+
+SUMMARY = "summary.json"
+"""Of a finished run, in its folder unless another file is named."""
 
 
 @disk.errors()
@@ -50,32 +55,33 @@ def train(
     resumed = None if options.load else contents
     env_options = resumed["env_options"] if resumed else parse_env_options(options.env_option)
     check_writable(options.summary, options.video)
-    with _lost():
-        ranks, options = processes.meet(options)
-        processes.require_same(ranks, env_id, options, resumed["steps"] if resumed else None)
-        with ranks.together():
-            options = with_whole_worlds(env_id, options, env_options)
-            env = make_part(env_id, options, env_options, ranks)
-            check_pictures(env_id, env, options)
-    if warning := command_line.unheard(env, options.log):
-        print(warning)
-    if options.tune:
-        tune(env)
-    with user_errors(), _lost():
-        trainer = Trainer(env, options.config, ranks)
-        if resumed:
-            trainer.load_state_dict(resumed["trainer"])
-        elif contents:
-            _take_networks(trainer, options.load, contents)
-    if resumed and is_finished(resumed, options):
-        raise UsageError(
-            f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
-        )
+    with _before_the_first_step(resumed, options):
+        with _lost():
+            ranks, options = processes.meet(options)
+            processes.require_same(ranks, env_id, options, resumed["steps"] if resumed else None)
+            with ranks.together():
+                options = with_whole_worlds(env_id, options, env_options)
+                env = make_part(env_id, options, env_options, ranks)
+                check_pictures(env_id, env, options)
+        if warning := command_line.unheard(env, options.log):
+            print(warning)
+        if options.tune:
+            tune(env)
+        with user_errors(), _lost():
+            trainer = Trainer(env, options.config, ranks)
+            if resumed:
+                trainer.load_state_dict(resumed["trainer"])
+            elif contents:
+                _take_networks(trainer, options.load, contents)
+        if resumed and is_finished(resumed, options):
+            raise UsageError(
+                f"{options.resume} is the end of a training of {trainer.global_step:,} steps; raise --total-steps"
+            )
     run: dict[str, Any] = {"env": env_id, "env_options": env_options, "train_seconds": 0.0}
     run |= {"curve": [], "evaluations": []}
     keeper, tracked = None, []
     with ExitStack() as held:
-        with _lost(), ranks.together():
+        with _before_the_first_step(resumed, options), _lost(), ranks.together():
             if ranks.first:
                 folder = _run_folder(env_id, options)
                 held.enter_context(locked(folder))
@@ -83,6 +89,8 @@ def train(
                 tracked = _begin(env_id, options, folder, trainer, run, resumed)
                 newest = (folder / checkpoint.NAME).resolve()
                 steps = trainer.global_step if options.resume and options.resume.resolve() == newest else None
+                if resumed and steps is None and checkpoint.set_later_aside(folder, trainer.global_step):
+                    print(f"Checkpoints of more steps are now in {folder / checkpoint.LATER}.")
                 keeper = checkpoint.Keeper(folder, options.keep, steps)
         plan = _plan(env_id, options, env_options, trainer, deadline, hooks)
         end = learn(trainer, run, keeper, plan, tracked)
@@ -92,7 +100,8 @@ def train(
         else:
             processes.leave(ranks)
         if keeper is not None:
-            _conclude(env_id, options, trainer, run, keeper.folder, tracked, end)
+            with _behind_the_last_step(end, keeper.folder, trainer.global_step):
+                _conclude(env_id, options, trainer, run, keeper.folder, tracked, end)
         elif isinstance(end, RankLost):
             raise RunError(f"training failed after {trainer.global_step:,} steps: {end}") from end
     return end if isinstance(end, End) else End.FINISHED  # the first reports the fault
@@ -107,9 +116,20 @@ def is_finished(contents: dict[str, Any], options: Options) -> bool:
 
 def conclude_again(env_id: str, options: Options, contents: dict[str, Any]) -> None:
     """Of a training that had ended before: evaluates if it was stopped before its summary was written."""
-    print(f"finished before, in {options.resume.parent}")
-    if options.summary and not options.summary.exists():
-        evaluate_checkpoint(env_id, replace(options, eval=options.resume), contents)
+    folder = options.resume.parent
+    print(f"finished before, in {folder}")
+    summary = options.summary or folder / SUMMARY
+    if not _is_of(summary, contents["steps"]) and (options.summary or os.access(folder, os.W_OK)):
+        with _behind_the_last_step(End.FINISHED, folder, contents["steps"]):
+            evaluate_checkpoint(env_id, replace(options, eval=options.resume, summary=summary), contents)
+
+
+def _is_of(summary: Path, steps: int) -> bool:
+    """Whether a summary is of a training of so many steps: one that was prolonged has left another."""
+    try:
+        return json.loads(summary.read_text("utf-8"))["steps"] == steps
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _plan(
@@ -159,7 +179,8 @@ def _conclude(
     if end is End.FINISHED:
         evaluation = evaluated(env_id, options, run["env_options"], trainer.agents, trainer.config.seed)
         draw(evaluation=evaluation.get(f"eval_{judged}_mean"))
-        write_summary(options.summary, summary_of(run, trainer.config, trainer.global_step, evaluation, judged))
+        summary = summary_of(run, trainer.config, trainer.global_step, evaluation, judged)
+        write_summary(options.summary or folder / SUMMARY, summary)
     outcome = {name: value for name, value in evaluation.items() if name.endswith(("_mean", "_std", "_min"))}
     for tracker in tracked:
         tracker.close({name: value for name, value in outcome.items() if value is not None})
@@ -255,6 +276,29 @@ def _refuse_another_run(folder: Path, options: Options) -> None:
     own = options.resume is not None and options.resume.resolve().parent == folder.resolve()
     if (folder / checkpoint.NAME).exists() and not own:
         raise UsageError(f"folder {folder} has the checkpoint of another run; resume it or name another folder")
+
+
+@contextmanager
+def _before_the_first_step(resumed: dict[str, Any] | None, options: Options) -> Iterator[None]:
+    """Where a signal comes in the meantime: says that it has cost nothing."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        left = "nothing was trained yet, and --resume auto begins"
+        if resumed:
+            left = f"--resume auto goes on from {options.resume} of {resumed['steps']:,} steps, as before"
+        raise RunError(f"interrupted before the training{signals.cause(error)}; {left}") from error
+
+
+@contextmanager
+def _behind_the_last_step(end: End | BaseException, folder: Path, steps: int) -> Iterator[None]:
+    """Where a signal comes in the meantime: says what is saved, and what is missing."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        left = "evaluates it" if end is End.FINISHED else "goes on from it"
+        saved = f"{folder / checkpoint.NAME} has all {steps:,} steps, and --resume auto {left}"
+        raise RunError(f"interrupted after the training{signals.cause(error)}; {saved}") from error
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from ..algorithms import config_of, names_of
 from ..base.config import Config
 
 
-def tuned_settings(env_id: str, env_options: Iterable[str] = ()) -> dict[str, Any]:
-    """By name; `env_options` are those given, as key=value: the first that has settings of its own counts."""
+def tuned_settings(env_id: str, env_options: Iterable[str] = (), algorithm: str | None = None) -> dict[str, Any]:
+    """By name; of `env_options`, as key=value, and the algorithm the first that has settings of its own counts."""
     training = torch_batchsim.training_settings(env_id)
-    special = (training[option] for option in env_options if option in training)
+    special = (training[option] for option in [*env_options, f"algorithm={algorithm}"] if option in training)
     return dict(next(special, training.get("", {})))
 
 
@@ -23,7 +23,7 @@ def tuned_config(env_id: str, env_options: Iterable[str] = (), algorithm: str | 
 
     Raises ValueError for a value that is refused.
     """
-    declared = tuned_settings(env_id, env_options)
+    declared = tuned_settings(env_id, env_options, algorithm)
     settings = {**declared, "algorithm": algorithm or declared.get("algorithm", "ppo")}
     names = names_of(settings["algorithm"])
     return config_of({name: value for name, value in settings.items() if name in names})

@@ -25,6 +25,8 @@ from ..algorithms import LEARNERS, names_of
 NAME = "checkpoint.pt"
 BEST = "best.pt"
 """The checkpoint with the best evaluation during the training."""
+LATER = "later"
+"""The folder in a run's with checkpoints of more steps than the one with which a command went on."""
 FORMAT = 3
 """Raised whenever the contents of a checkpoint change their meaning."""
 HELP_OF_ENV = "the environment that was trained in, if it is one of your own: module:my_project/Maze-v0 or file.py"
@@ -140,6 +142,22 @@ class Keeper:
 def kept(folder: Path) -> list[Path]:
     """The checkpoints before the newest, latest first."""
     return sorted(folder.glob("checkpoint-" + "[0-9]" * 12 + ".pt"), reverse=True)
+
+
+def set_later_aside(folder: Path, steps: int) -> bool:
+    """Moves whole checkpoints of more steps into the folder `later/`, where they stay; whether there were any."""
+    later = {path: path.name for path in kept(folder) if path.stem.rpartition("-")[2] > f"{steps:012}"}
+    try:
+        newest = load(folder / NAME, None)["steps"]
+    except CheckpointError:  # missing or damaged: it will be written over
+        newest = 0
+    if newest > steps:
+        later[folder / NAME] = f"checkpoint-{newest:012}.pt"
+    if later:
+        (folder / LATER).mkdir(exist_ok=True)
+    for path, name in later.items():
+        os.replace(path, folder / LATER / name)
+    return bool(later)
 
 
 def last_good(folder: Path, env_id: str | None) -> tuple[Path, dict[str, Any]] | None:

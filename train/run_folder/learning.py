@@ -18,6 +18,7 @@ from gymnasium.vector import VectorEnv
 from torch_batchsim import StepInterrupted, StepTimeout, SystemCrash, WorldFault, command_line
 
 from ..algorithms.trainer import Trainer
+from ..base import signals
 from ..base.ranks import RankFailed, RankLost
 from ..rollouts.environment import check_faults, measure
 from ..rollouts.evaluation import UNMEASURED, evaluate
@@ -304,22 +305,21 @@ SECONDS_OF_ONE_CTRL_C = 0.5
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Lets Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end the training after an iteration; a second Ctrl-C ends it at once.
 
-    Others may come twice, from a launcher and from the system, and must not cut the last checkpoint short. SIGHUP stays
-    ignored under `nohup`.
+    Others may come twice, from a launcher and from the system, and must not cut the last checkpoint short: after one
+    all are ignored, until the command ends.
     """
     received: list[float] = []
 
     def receive(number: int, frame: object) -> None:
         now = time.monotonic()
         received.append(now)
+        if number != signal.SIGINT:
+            before.update(dict.fromkeys(before.keys() - {signal.SIGINT}, signal.SIG_IGN))
         if number == signal.SIGINT and now - received[0] > SECONDS_OF_ONE_CTRL_C:
             signal.signal(signal.SIGINT, before[signal.SIGINT])
             signal.raise_signal(signal.SIGINT)
 
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, receive) for number in numbers}
+    before = {number: signal.signal(number, receive) for number in [signal.SIGINT, *signals.endings()]}
     try:
         yield lambda: bool(received)
     finally:

@@ -12,6 +12,11 @@ from pathlib import Path
 
 from ..base.errors import UsageError
 
+
+class NotWritable(UsageError):
+    """Nothing can be written into a folder."""
+
+
 NAME = ".lock"
 SECONDS_TO_WAIT = 10.0
 """So long may a training that is ending, whose launcher is gone, take to save and leave."""
@@ -24,7 +29,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in a folder that exists. The kernel ends the lock with the process, however
     that ends. Within itself it changes nothing.
 
-    Raises UsageError where another process has the lock, or where nothing can be written into the folder.
+    Raises UsageError where another process keeps the lock, and NotWritable.
     """
     own = folder.resolve()
     if own in _held:
@@ -33,7 +38,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         file = open(own / NAME, "a+")  # noqa: SIM115
     except OSError as error:
-        raise UsageError(f"folder {folder} cannot be written: {error.strerror}") from error
+        raise NotWritable(f"folder {folder} cannot be written: {error.strerror}") from error
     with file:
         _take(file.fileno(), folder)
         _held.add(own)
@@ -44,15 +49,19 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _take(file: int, folder: Path) -> None:
-    end = time.monotonic() + SECONDS_TO_WAIT
+    end, has_said = time.monotonic() + SECONDS_TO_WAIT, False
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            owner = os.pread(file, 200, 0).decode(errors="replace") or "an unknown process"
             if time.monotonic() < end:
+                if not has_said:
+                    print(f"Another training runs in folder {folder}: {owner}; waiting {SECONDS_TO_WAIT:g} s for it.",
+                          flush=True)  # fmt: skip
+                has_said = True
                 time.sleep(0.1)
                 continue
-            owner = os.pread(file, 200, 0).decode(errors="replace")
             raise UsageError(f"another training runs in folder {folder}: {owner}") from None
         except OSError as error:  # of a file system without locks
             print(f"Folder {folder} cannot be locked ({error.strerror}): start no other training in it.")

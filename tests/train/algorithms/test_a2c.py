@@ -7,6 +7,7 @@ import torch
 from torch_batchsim.train import A2CConfig, Config, Trainer, evaluate, generalised_advantages
 from torch_batchsim.train.algorithms import config_of
 from torch_batchsim.train.algorithms.a2c import v_trace
+from torch_batchsim.train.commands.tuned import tuned_config
 from training import assert_goes_on_to_the_bit, melee_trainer
 
 SMALL = {"num_envs": 6, "num_steps": 8, "num_minibatches": 2, "total_steps": 480, "hidden_sizes": (8,)}
@@ -101,15 +102,12 @@ def test_it_goes_on_to_the_bit_with_agents_that_come_and_go(others):
 
 @pytest.mark.full
 def test_cartpole_is_learned():
-    config = A2CConfig(
-        num_envs=64, num_steps=32, num_minibatches=4, update_epochs=2, total_steps=160_000,
-        learning_rate=7e-3, gamma=0.98, max_grad_norm=5.0, vf_coef=1.0, hidden_sizes=(32, 32),
-    )  # fmt: skip
-    trainer = Trainer(gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=64), config)
+    config = tuned_config("torch_batchsim/CartPole-v0", algorithm="a2c")
+    trainer = Trainer(gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=config.num_envs), config)
     for _ in range(trainer.num_iterations):
         trainer.iterate()
     env = gymnasium.make_vec("torch_batchsim/CartPole-v0", num_envs=100)
-    assert evaluate(env, trainer.groups[0].agent, seed=7).returns.mean() > 195
+    assert evaluate(env, trainer.groups[0].agent, seed=7).returns.mean() > 300
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.train.base.errors import RunError, UsageError
 from torch_batchsim.train.commands import cli, ranges, settings_file, sweep, training
+from torch_batchsim.train.commands.idle import refuse_idle
 from torch_batchsim.train.commands.options import tuned
 from torch_batchsim.train.commands.ranges import Range, ranges_for
 from torch_batchsim.train.run_folder.learning import End
@@ -117,7 +118,23 @@ def test_a_sweep_without_a_whole_trial_fails(tmp_path, capsys):
         ("--trials 0", "--trials is 0, but must be at least 1"),
         ("--range gamma", "--range takes NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=A,B,C, but 'gamma' was given"),
         ("--range gama=0.1:0.2", "unknown setting 'gama' (did you mean 'gamma'?)"),
-        ("--range seed=1,2", "unknown setting 'seed'"),
+        ("--range seed=1,2", "range of seed: it is the same in all trials"),
+        ("--range total_steps=1000,2000", "range of total_steps: it is the same in all trials"),
+        ("--range gamma=0.1,0.2 --range gamma=0.3:0.4", "--range gamma was given twice"),
+        ("--range gamma=0.5", "--range gamma has one value: give --gamma in its place"),
+        ("--range gamma=0,0.0", "range of gamma: 0.0 is there twice"),
+        ("--range clip_coef=0.1,0.2 --algorithm a2c", "clip_coef: it is a setting of ppo, not of a2c"),
+        ("--range memory_size=8,16", "--range memory_size changes nothing without --memory or a --range of it"),
+        ("--range past_every=8,16", "--range past_every changes nothing without --past-share or a --range"),
+        ("--range anneal_until=0.1:0.2", "--range anneal_until changes nothing without --anneal or a --range"),
+        ("--range memory_size=8,16 --memory none", "--range memory_size changes nothing without --memory"),
+        ("--memory-size 8", "--memory-size changes nothing without --memory"),
+        ("--anneal-from 0.2", "--anneal-from changes nothing without --anneal"),
+        ("--process-timeout 8", "--process-timeout changes nothing with one process"),
+        ("--video-every 8", "--video-every is not for a sweep"),
+        ("--max-hours 8", "--max-hours is not for a sweep"),
+        ("--range activation=tanh:relu:log", "--range activation takes LOW:HIGH or LOW:HIGH:log, but 'tanh:relu:log'"),
+        ("--range norm_adv=0:1", "range of norm_adv: norm_adv must be true or false, got 0"),
         ("--range gamma=0.1:1.2", "range of gamma: gamma is 1.2, but must be between 0 and 1"),
         ("--range gamma=0.2:0.1", "range of gamma: 0.2 to 0.1 is empty"),
         ("--range gamma=0.2:0.3:ln", "takes LOW:HIGH or LOW:HIGH:log, but '0.2:0.3:ln' was given"),
@@ -145,6 +162,18 @@ def test_what_an_environment_declares_is_checked(monkeypatch):
     monkeypatch.setattr(CartPole, "sweep", {"gamma": 0.5})
     with pytest.raises(UsageError, match=r"declares the range 0.5 for gamma, which is not \(low, high\)"):
         ranges_for(ENV, [], [], config)
+
+
+def test_ranges_that_change_nothing_are_left_out_unless_another_brings_them(monkeypatch):
+    sizes = [8, 16]
+    monkeypatch.setattr(CartPole, "sweep", {"clip_coef": (0.1, 0.3), "memory_size": sizes, "gamma": (0.9, 0.99)})
+    assert set(ranges_for(ENV, [], [], tuned(ENV).config)) == {"clip_coef", "gamma"}
+    assert set(ranges_for(ENV, [], [], tuned(ENV, algorithm="a2c").config)) == {"gamma"}
+    found = ranges_for(ENV, ["memory=none,gru"], [], tuned(ENV).config)
+    assert set(found) == {"clip_coef", "memory_size", "gamma", "memory"}
+    refuse_idle(tuned(ENV), ["--memory-size", "8"], {"memory": ["none", "gru"]})
+    with pytest.raises(UsageError, match="--memory-size changes nothing without --memory"):
+        refuse_idle(tuned(ENV), ["--memory-size", "8"], {"memory": ["none"]})
 
 
 @pytest.mark.parametrize("name", ["CartPole", "Overcooked", "Hanabi", "HideSeek", "Swarm"])

@@ -510,11 +510,22 @@ def test_every_environment_says_how_it_is_learned(env_id):
     training = torch_batchsim.training_settings(env_id)
     assert "" in training
     for option, settings in training.items():
-        assert option.partition("=")[0] in ("", *torch_batchsim.option_names(env_id))
-        found = options.tuned(env_id, [option])
+        name, _, value = option.partition("=")
+        assert name in ("", "algorithm", *torch_batchsim.option_names(env_id))
+        found = options.tuned(env_id, algorithm=value) if name == "algorithm" else options.tuned(env_id, [option])
         for name, value in settings.items():
             wanted = min(value, torch.get_num_threads()) if name == "threads" else value
             assert getattr(found.config if hasattr(found.config, name) else found, name) == wanted
+
+
+def test_an_algorithm_has_settings_of_its_own_unless_an_option_has(monkeypatch, capsys):
+    known = {"": {"gamma": 0.5, "threads": 1}, "algorithm=a2c": {"gamma": 0.6, "eval_stochastic": True}}
+    monkeypatch.setattr(CartPole, "training", known | {"length=2.0": {"gamma": 0.7}})
+    assert [options.tuned(ENV, algorithm=name).config.gamma for name in (None, "ppo", "a2c")] == [0.5, 0.5, 0.6]
+    assert options.tuned(ENV, algorithm="a2c").eval_stochastic and not options.tuned(ENV).eval_stochastic
+    assert options.tuned(ENV, ["length=2.0"], "a2c").config.gamma == 0.7
+    assert run("cartpole", "--algorithm", "a2c", "--help") == 0
+    assert "(default: 0.6)" in re.sub(r"[\s│]+", " ", capsys.readouterr().out)
 
 
 def test_no_more_threads_are_taken_than_torch_would(monkeypatch):

@@ -10,11 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch_batchsim.train.base import signals
 from torch_batchsim.train.base.errors import UsageError
 from torch_batchsim.train.base.ranks import Ranks
 from torch_batchsim.train.commands import cli, options, processes
@@ -22,6 +25,7 @@ from torch_batchsim.train.run_folder import checkpoint, curves, disk, learning, 
 from training import assert_same
 
 ENV = "torch_batchsim/CartPole-v0"
+Capture = pytest.CaptureFixture[str]
 SMALL = "--num-envs 8 --num-steps 16 --num-minibatches 2 --track none --total-steps 5120".split()  # 40 iterations
 PLAIN = [*SMALL, "--eval-episodes", "0", "--checkpoint-every", "4"]
 
@@ -102,10 +106,98 @@ def test_a_signal_saves_and_the_same_command_goes_on(
     assert (tmp_path / checkpoint.NAME).stat().st_mtime_ns == before
 
 
+def sends(number: int) -> Callable[..., None]:
+    """In place of some work: a signal comes, twice, from a launcher and from the system."""
+
+    def work(*_: Any, **__: Any) -> None:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+            pytest.fail("nothing was raised")
+        os.kill(os.getpid(), number)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    return work
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("work", ["make_part", "random_baseline", "_describe"])
+def test_a_signal_before_the_first_step_costs_nothing(
+    work: str, number: int, at: dict[int, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    handlers = signal.getsignal(number)
+    with monkeypatch.context() as patched:
+        patched.setattr(cli.training, work, sends(number))
+        assert again(tmp_path) == 130 and signal.getsignal(number) is handlers
+    says = f"error: interrupted before the training: {number.name}; "
+    assert capsys.readouterr().err == f"{says}nothing was trained yet, and --resume auto begins\n"
+    at[1280] = lambda: os.kill(os.getpid(), number)
+    assert again(tmp_path) == 130
+    capsys.readouterr()
+    if work == "random_baseline":  # which a checkpoint has
+        return
+    with monkeypatch.context() as patched:
+        patched.setattr(cli.training, work, sends(number))
+        assert again(tmp_path) == 130
+    path = tmp_path / checkpoint.NAME
+    assert capsys.readouterr().err == f"{says}--resume auto goes on from {path} of 1,280 steps, as before\n"
+
+
+def test_a_signal_in_the_evaluation_leaves_it_to_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    command = [*SMALL, "--total-steps", 256, "--eval-episodes", 2, "--resume", "auto", "--run-dir"]
+    assert train(*command, tmp_path / "whole") == 0
+    folder = tmp_path / "stopped"
+    path, evaluate = folder / checkpoint.NAME, cli.evaluating.evaluate
+    says = f"error: interrupted after the training: SIGUSR1; {path} has all 256 steps, and --resume auto evaluates it\n"
+    capsys.readouterr()
+    for _ in range(2):  # behind the training, and where it is made up for
+        monkeypatch.setattr(cli.evaluating, "evaluate", sends(signal.SIGUSR1))
+        assert train(*command, folder) == 130
+        assert capsys.readouterr().err == says and not (folder / "summary.json").exists()
+    monkeypatch.setattr(cli.evaluating, "evaluate", evaluate)
+    assert train(*command, folder) == 0
+    said = capsys.readouterr().out
+    assert "evaluation      mean return" in said and f"summary         {folder / 'summary.json'}" in said
+    summaries = [json.loads((run / "summary.json").read_text()) for run in (tmp_path / "whole", folder)]
+    assert summaries[0] | {"train_seconds": 0} == summaries[1] | {"train_seconds": 0}
+    assert train(*command, folder) == 0 and "evaluation" not in capsys.readouterr().out
+    command[command.index(256)] = 512  # prolonged: the summary is of fewer steps
+    monkeypatch.setattr(cli.evaluating, "evaluate", sends(signal.SIGTERM))
+    assert train(*command, folder) == 130
+    monkeypatch.setattr(cli.evaluating, "evaluate", evaluate)
+    assert train(*command, folder) == 0
+    assert json.loads((folder / "summary.json").read_text())["steps"] == 512
+
+
+def test_a_signal_while_a_checkpoint_is_evaluated_ends_that(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(cli.evaluating, "evaluate", sends(signal.SIGTERM))
+    assert train("--eval", whole) == 130
+    assert capsys.readouterr().err == "error: interrupted: SIGTERM\n"
+
+
+def test_a_signal_between_seeds_says_which_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    baseline, calls = cli.training.random_baseline, []
+
+    def second(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return sends(signal.SIGTERM)() if len(calls) == 2 else baseline(*arguments)
+
+    monkeypatch.setattr(cli.training, "random_baseline", second)
+    command = ["--seeds", 2, "--total-steps", 256]
+    assert again(tmp_path, *command) == 130
+    assert f"The seeds from 2 on are left. Go on with --resume {tmp_path}" in capsys.readouterr().out
+    assert again(tmp_path, *command) == 0
+
+
 def test_a_hangup_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
     try:
-        with learning.stop_on_signal() as stopped:
+        with signals.raised(), learning.stop_on_signal() as stopped:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stopped()
     finally:
@@ -344,23 +436,58 @@ def test_a_second_training_is_refused_until_the_first_is_dead(
     assert_same(contents(whole), contents(tmp_path))
 
 
-def test_a_lock_is_waited_for_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_waited_for_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     file = open(tmp_path / lock.NAME, "a")  # noqa: SIM115
     fcntl.flock(file, fcntl.LOCK_EX)
-    monkeypatch.setattr(lock.time, "sleep", lambda _: file.close())  # the other process ends meanwhile
+    file.write("process 7 on host3")
+    file.flush()
+    waits = [lambda: None, file.close]  # the other process ends meanwhile
+    monkeypatch.setattr(lock.time, "sleep", lambda _: waits.pop(0)())
     with lock.locked(tmp_path), lock.locked(tmp_path / "."):
         assert lock._held == {tmp_path.resolve()}
     assert not lock._held
+    says = f"Another training runs in folder {tmp_path}: process 7 on host3; waiting 10 s for it.\n"
+    assert capsys.readouterr().out == says
 
 
-def test_a_folder_that_cannot_be_written_is_a_mistake(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_folder_that_cannot_be_written_is_a_mistake_unless_nothing_has_to_be(
+    whole: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for name in (checkpoint.NAME, "summary.json"):
+        shutil.copy(whole / name, tmp_path)
+    (tmp_path / lock.NAME).mkdir()  # which fails for root too
+    more = ["--total-steps", 10240]
+    for command in (["--run-dir", tmp_path, "--resume", "auto"], ["--resume", tmp_path]):
+        assert train(*PLAIN, *command, *more) == 2
+        assert capsys.readouterr().err == f"error: folder {tmp_path} cannot be written: Is a directory\n"
+    assert again(tmp_path) == 0
+    assert capsys.readouterr().out == f"finished before, in {tmp_path}\n"
+
+
+def test_an_evaluation_that_could_not_be_written_is_not_made_up_for(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     shutil.copy(whole / checkpoint.NAME, tmp_path)
-    (tmp_path / lock.NAME).mkdir()  # which fails for root too
-    for command in (["--run-dir", tmp_path, "--resume", "auto"], ["--resume", tmp_path, "--total-steps", 10240]):
-        assert train(*PLAIN, *command) == 2
-        assert capsys.readouterr().err == f"error: folder {tmp_path} cannot be written: Is a directory\n"
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert again(tmp_path) == 0
+    assert capsys.readouterr().out == f"finished before, in {tmp_path}\n"
+
+
+def test_later_checkpoints_are_set_aside_when_an_earlier_one_goes_on(
+    whole: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert again(tmp_path, "--keep", 4) == 0
+    early = tmp_path / "checkpoint-000000004096.pt"
+    names = [path.name for path in checkpoint.kept(tmp_path)]
+    assert names == [f"checkpoint-{steps:012}.pt" for steps in (4608, 4096, 3584)]
+    capsys.readouterr()
+    assert train("--resume", early, "--keep", 4, "--eval-episodes", 0) == 0
+    assert f"Checkpoints of more steps are now in {tmp_path / 'later'}." in capsys.readouterr().out
+    for steps in (4608, 5120):
+        assert contents(tmp_path / "later", f"checkpoint-{steps:012}.pt")["steps"] == steps
+    assert_same(contents(whole), contents(tmp_path))
+    assert train("--resume", tmp_path, "--total-steps", 6400, "--eval-episodes", 0) == 0  # with the newest
+    assert "of more steps" not in capsys.readouterr().out and len(list((tmp_path / "later").iterdir())) == 2
 
 
 def test_a_file_system_without_locks_is_reported(

@@ -194,3 +194,16 @@ def test_a_file_is_not_a_folder(tmp_path, capsys):
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
         assert train(*SMALL, "--run-dir", folder) == 2
         assert f"folder {folder} cannot be made: " in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_a_signal_ends_compiling(tmp_path):
+    cache = tmp_path / "cache"
+    text = f"import os\nos.environ['TORCH_BATCHSIM_CACHE'] = {str(cache)!r}"
+    process = script(text, *SMALL, "--run-dir", tmp_path / "run", "--resume", "auto")
+    wait_for(process, lambda: any(cache.rglob("*.lock")))
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate()
+    says = "interrupted before the training: SIGTERM; nothing was trained yet, and --resume auto begins"
+    assert (process.returncode, error) == (130, f"error: {says}\n")
+    assert not (tmp_path / "run").exists()

@@ -414,26 +414,35 @@ TBS_EXPORTED i64 mlp_kept(const PerceptronGiven *given) { return Perceptron(*giv
 
 namespace {
 
-// `rows` rows of inputs to `outputs` [rows, outputs]. `kept`, if it is given, gets the activations of each layer in turn,
-// [rows, padded size] each.
-void forward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, float *outputs, float *kept, i64 threads) {
-    static thread_local Buffer weights;
-    Perceptron network(given);
-    network.lay_forwards(weights.of(network.forwards_size));
+// Takes rows of inputs through a network whose weights are laid, a tile at a time, and calls `use(outputs, first, some)`
+// with the outputs of each, [some, padded]. `kept`, if it is given, gets the activations of each layer in turn, [rows,
+// padded size] each. No row depends on others: a few rows are divided among all threads.
+template <class Use>
+void for_tiles(const Perceptron &network, const Inputs &inputs, i64 rows, float *kept, i64 threads, const Use &use) {
     threads = useful_threads(threads, rows * network.forwards_size);
-    // No row depends on others: a few rows are divided among all threads.
     const i64 size = std::min(tile_rows, std::max<i64>(most_rows, (rows + threads - 1) / threads));
     const i64 tiles = (rows + size - 1) / size;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < tiles; ++index) {
         static thread_local Buffer own;
         static thread_local Tile tile;
-        const i64 first = index * size, some = std::min(size, rows - first), last = network.outputs;
+        const i64 first = index * size, some = std::min(size, rows - first);
         tile.read(inputs, first, some, network);
-        const float *const found = kept ? forward(network, tile, kept, rows, first)
-                                        : forward(network, tile, own.of(tile_rows * network.kept), some, 0);
-        for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, found + r * padded(last), 4 * last);
+        use(kept ? forward(network, tile, kept, rows, first)
+                 : forward(network, tile, own.of(tile_rows * network.kept), some, 0),
+            first, some);
     }
+}
+
+// `rows` rows of inputs to `outputs` [rows, outputs].
+void forward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, float *outputs, float *kept, i64 threads) {
+    static thread_local Buffer weights;
+    Perceptron network(given);
+    network.lay_forwards(weights.of(network.forwards_size));
+    const i64 last = network.outputs;
+    for_tiles(network, inputs, rows, kept, threads, [&](const float *found, i64 first, i64 some) {
+        for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, found + r * padded(last), 4 * last);
+    });
 }
 
 // Of the gradients of the outputs [rows, outputs] those of the parameters, and of the inputs [rows, inputs], if there is
@@ -479,13 +488,7 @@ TBS_EXPORTED void mlp_backward(const PerceptronGiven *given, const void *numbers
     backward(*given, {numbers, row_size, bytes, nullptr}, rows, kept, of_outputs, of_inputs, threads);
 }
 
-// ---- PPO's loss ------------------------------------------------------------------------------------------------
-
-// As train/algorithms/updates.py has it.
-struct LossSettings {
-    float clip, entropy_weight, value_weight;
-    std::int32_t normalise;
-};
+// ---- acting ----------------------------------------------------------------------------------------------------
 
 // A policy of `count` categorical choices, of `sizes` each; or, where these are null, a Gaussian in so many dimensions,
 // with the logarithms of its standard deviations and the place of their gradient.
@@ -494,6 +497,86 @@ struct PolicyGiven {
     const i64 *sizes;
     const float *log_stds;
     float *of_log_stds;
+};
+
+// As train/policies/drawing.py has it: steps of a rollout in which a policy acts for `rows` rows. Consecutive steps of
+// inputs and noise are so many numbers apart; those of masks, if there are, and of actions have no gaps.
+struct Drawing {
+    const PerceptronGiven *actor;
+    const PolicyGiven *policy;
+    i64 rows;
+    const unsigned char *inputs;
+    i64 inputs_step, inputs_row, inputs_are_bytes;
+    const float *noise;  // [rows, logits] of Gumbel's, or [rows, dimensions] of the standard normal distribution
+    i64 noise_step;
+    const bool *masks;  // [rows, logits]
+    void *actions;      // whole numbers [rows, choices], or floats [rows, dimensions]
+    float *weights;     // those of the actor as forwards needs them, laid once for all steps
+};
+
+namespace {
+
+// The first of the largest of `size` logits with noise on them, of the allowed ones.
+i64 likeliest(const float *logits, const float *noise, const bool *allowed, i64 size) {
+    float most = -__builtin_inff();
+    i64 found = 0;
+    for (i64 k = 0; k < size; ++k) {
+        const float score = logits[k] + noise[k];
+        if ((allowed && !allowed[k]) || !(score > most)) continue;
+        most = score, found = k;
+    }
+    return found;
+}
+
+}  // namespace
+
+// Numbers of `weights`, and writes them: before the first step.
+TBS_EXPORTED i64 weights_to_draw(const PerceptronGiven *actor) { return Perceptron(*actor).forwards_size; }
+
+TBS_EXPORTED void begin_drawing(const Drawing *given) { Perceptron(*given->actor).lay_forwards(given->weights); }
+
+// Writes the actions of a step.
+TBS_EXPORTED void draw_actions(const Drawing *given, i64 step, i64 threads) {
+    Perceptron network(*given->actor);
+    network.forwards = given->weights;
+    const i64 number_size = given->inputs_are_bytes ? 1 : sizeof(float);
+    const Inputs inputs{given->inputs + step * given->inputs_step * number_size, given->inputs_row,
+                        given->inputs_are_bytes, nullptr};
+    const PolicyGiven &policy = *given->policy;
+    const float *const noise = given->noise + step * given->noise_step;
+    const i64 rows = given->rows, each = network.outputs, outputs_row = padded(each);
+    if (policy.sizes) {
+        const bool *const masks = given->masks ? given->masks + step * rows * each : nullptr;
+        i64 *const actions = static_cast<i64 *>(given->actions) + step * rows * policy.count;
+        for_tiles(network, inputs, rows, nullptr, threads, [&](const float *found, i64 first, i64 some) {
+            for (i64 r = 0; r < some; ++r) {
+                const i64 begin = (first + r) * each;
+                for (i64 c = 0, place = 0; c < policy.count; place += policy.sizes[c++])
+                    actions[(first + r) * policy.count + c] =
+                        likeliest(found + r * outputs_row + place, noise + begin + place,
+                                  masks ? masks + begin + place : nullptr, policy.sizes[c]);
+            }
+        });
+        return;
+    }
+    static thread_local Buffer buffer;
+    float *const deviations = buffer.of(each), *const actions = static_cast<float *>(given->actions) + step * rows * each;
+    for (i64 d = 0; d < each; ++d) deviations[d] = std::exp(policy.log_stds[d]);
+    for_tiles(network, inputs, rows, nullptr, threads, [&](const float *found, i64 first, i64 some) {
+        for (i64 r = 0; r < some; ++r)
+            for (i64 d = 0; d < each; ++d) {
+                const i64 place = (first + r) * each + d;
+                actions[place] = found[r * outputs_row + d] + deviations[d] * noise[place];
+            }
+    });
+}
+
+// ---- PPO's loss ------------------------------------------------------------------------------------------------
+
+// As train/algorithms/updates.py has it.
+struct LossSettings {
+    float clip, entropy_weight, value_weight;
+    std::int32_t normalise;
 };
 
 // A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null. Of
@@ -671,6 +754,19 @@ class Gaussian {
     }
 };
 
+// Log-probabilities of the actions of all samples of a batch, in their order, given the outputs of the actor.
+template <class Policy>
+void log_probs(Policy policy, const Minibatch &batch, float *outputs, i64 outputs_row, float *found) {
+    i64 order[width];
+    for (i64 first = 0; first < batch.samples; first += width) {
+        const int count = std::min<i64>(width, batch.samples - first);
+        for (int s = 0; s < count; ++s) order[s] = first + s;
+        Vector log_prob{}, entropy{};
+        policy.read({batch, order, count, outputs + first * outputs_row, outputs_row}, log_prob, entropy);
+        for (int s = 0; s < count; ++s) found[first + s] = log_prob[s];
+    }
+}
+
 // The loss of `samples` samples under a policy: what train/algorithms/ppo.py computes with torch. Outputs of actor and
 // critic have consecutive rows `outputs_row` and `values_row` apart; their gradients replace them. Writes log(ratio) of
 // each sample, and adds to the sums.
@@ -736,6 +832,17 @@ void write_log_stds(const PolicyGiven &policy, const double *sums, i64 chunks) {
 }
 
 }  // namespace
+
+// Log-probabilities of `samples` actions, given outputs of the actor, consecutive rows `outputs_row` apart.
+TBS_EXPORTED void log_probs_of(const PolicyGiven *policy, i64 samples, float *outputs, i64 outputs_row,
+                               const void *actions, const bool *mask, float *found) {
+    Minibatch batch{};
+    batch.samples = samples, batch.actions = actions, batch.mask = mask;
+    if (policy->sizes)
+        log_probs(Categorical(*policy), batch, outputs, outputs_row, found);
+    else
+        log_probs(Gaussian(*policy, nullptr), batch, outputs, outputs_row, found);
+}
 
 // The gradient of PPO's loss of a minibatch: a tile of samples passes forwards through actor and critic, through the
 // loss, and backwards. The actor reads the first of the inputs that the critic reads. Writes log(ratio) of each sample,
@@ -967,4 +1074,103 @@ TBS_EXPORTED void adam_step(i64 count, float *parameters, float *gradients, floa
         squares[i] += (g * g - squares[i]) * rest2;
         parameters[i] -= rate * means[i] / (std::sqrt(squares[i]) * unit + settings->epsilon);
     }
+}
+
+// ---- a pass over a batch ---------------------------------------------------------------------------------------
+
+// As train/algorithms/updates.py has it: minibatches of these sizes, one behind the other in the order of the batch, and
+// the parameters with what the optimiser keeps of them. Of several processes, `moments` are those of each minibatch,
+// [minibatches, 3], and gradients are summed over all; a single process has null for both.
+struct Epoch {
+    i64 minibatches;
+    const i64 *sizes;
+    const double *moments;
+    const neighbours::Given *processes;
+    i64 count;
+    float *parameters, *gradients, *means, *squares, *steps;
+};
+
+// What a pass shows: of its last minibatch losses of policy and values, entropy, the estimators of the KL divergence k1 and
+// k3 (Schulman, "Approximating KL divergence"), and the share of samples with a clipped ratio, all as means, of several
+// processes this one's part; and the gradient's length before it was cut.
+struct Shown {
+    float policy_loss, value_loss, entropy, old_approx_kl, approx_kl, clip_fraction, gradient_norm;
+};
+
+// A gradient and a step of the optimiser for each minibatch. Returns a neighbours::Result.
+TBS_EXPORTED i64 ppo_epoch(const PerceptronGiven *actor, const PerceptronGiven *critic, const PolicyGiven *policy,
+                           const Minibatch *batch, const LossSettings *settings, const Epoch *epoch,
+                           const AdamSettings *adam, Shown *shown, i64 threads) {
+    static thread_local Buffer buffer;
+    Minibatch some = *batch;
+    some.samples = 0;
+    float *log_ratios = nullptr;
+    for (i64 m = 0; m < epoch->minibatches; ++m) {
+        some.order += some.samples;
+        some.samples = epoch->sizes[m];
+        some.moments = epoch->moments ? epoch->moments + 3 * m : nullptr;
+        log_ratios = buffer.of(some.samples);
+        ppo_gradient(actor, critic, policy, &some, settings, log_ratios, &shown->policy_loss, threads);
+        if (epoch->processes) {
+            const i64 result = neighbours::sum_in_parts(*epoch->processes, epoch->gradients, epoch->count);
+            if (result != neighbours::done) return result;
+        }
+        adam_step(epoch->count, epoch->parameters, epoch->gradients, epoch->means, epoch->squares, epoch->steps, adam,
+                  &shown->gradient_norm);
+    }
+    double log_ratio_sum = 0, divergence = 0;
+    i64 clipped = 0;
+    for (i64 s = 0; s < some.samples; ++s) {
+        const float log_ratio = log_ratios[s], ratio = std::exp(log_ratio);  // 1 where it does not count
+        log_ratio_sum += log_ratio;
+        divergence += ratio - 1 - log_ratio;
+        clipped += std::abs(ratio - 1) > settings->clip;
+    }
+    const double share = 1.0 / std::max(Moments(some, false).count, 1.0);
+    shown->old_approx_kl = -log_ratio_sum * share;
+    shown->approx_kl = divergence * share;
+    shown->clip_fraction = clipped * share;
+    return neighbours::done;
+}
+
+// ---- episodes ----------------------------------------------------------------------------------------------------
+
+// As train/rollouts/episodes.py has it: a rollout, [steps, rows] each, `active` or null; and return and length, [2, rows],
+// of the running episode of each row, and of the latest that ended.
+struct EpisodesGiven {
+    i64 steps, rows;
+    const float *rewards;
+    const bool *terminations, *truncations, *active;
+    float *running, *latest;
+};
+
+// Follows the episodes through the rollout. Where several of a row end in it, the latest are their mean.
+TBS_EXPORTED void follow_episodes(const EpisodesGiven *given) {
+    const i64 rows = given->rows;
+    for (i64 r = 0; r < rows; ++r) {
+        float &running = given->running[r], &length = given->running[rows + r];
+        float total = 0, lengths = 0;
+        i64 ended = 0;
+        for (i64 place = r; place < given->steps * rows; place += rows) {
+            if (!given->active || given->active[place]) running += given->rewards[place], length += 1;
+            // An agent that has left meets the end of its world as well, which is not another episode.
+            if ((given->terminations[place] || given->truncations[place]) && length > 0) {
+                total += running, lengths += length, ++ended;
+                running = length = 0;
+            }
+        }
+        if (ended) given->latest[r] = total / ended, given->latest[rows + r] = lengths / ended;
+    }
+}
+
+// ---- checks ------------------------------------------------------------------------------------------------------
+
+TBS_EXPORTED bool all_finite(const float *numbers, i64 count) {
+    std::int32_t any = 0;
+    for (i64 i = 0; i < count; ++i) {
+        std::int32_t bits;
+        std::memcpy(&bits, numbers + i, 4);
+        any |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    return !any;
 }

@@ -15,7 +15,7 @@ from ..base.ranks import ALONE, Ranks
 from ..policies.memory import Past, forgotten
 from ..policies.moments import RewardScale
 from ..policies.networks import ActorCritic
-from .updates import adam_step
+from .updates import Adam
 
 
 def flatten_parameters(module: nn.Module) -> nn.Parameter:
@@ -102,7 +102,7 @@ class Learner:
         those of all processes, each of its part of the loss."""
         self.ranks.sum(self.parameters.grad)
         if can_compute(self.parameters):
-            return adam_step(self.optimizer, self.parameters, self.config.max_grad_norm)
+            return Adam(self.optimizer, self.parameters, self.config.max_grad_norm).step()
         norm = self.parameters.grad.norm()
         self.parameters.grad.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1))
         self.optimizer.step()

@@ -19,11 +19,12 @@ from torch import Tensor
 from ..base.active import zeroed
 from ..base.kernels import can_compute
 from ..base.ranks import Samples
+from ..policies.drawing import log_probs
 from ..policies.memory import Past, forgotten
 from ..rollouts.rollout import Rollout, map_leaves
 from .actor_critic import ActorCriticConfig, ActorCriticLearner
 from .advantages import generalised_advantages
-from .updates import LossSettings, Minibatches
+from .updates import SHOWN, Adam, LossSettings, Minibatches
 
 MOST_LOG_RATIO = 88.0
 """Whose exp is finite. A sample with more has no gradient: else a clipped one, 0 times infinity, would have NaN."""
@@ -58,7 +59,7 @@ class Batch(NamedTuple):
     def critic_past(self) -> Past | None:
         return None if self.ends is None else Past(self.critic_hidden, self.ends, self.active)
 
-    def cut(self, order: Tensor, sizes: int | list[int]) -> Iterator[Batch]:
+    def cut(self, order: Tensor, sizes: list[int]) -> Iterator[Batch]:
         """Parts of so many samples, or rows, of the `order`: shuffled at once, because one large gather is cheaper."""
         parts = []
         for name, field in self._asdict().items():
@@ -124,8 +125,8 @@ class PPO(ActorCriticLearner):
         )
         actions = zeroed(rollout.actions, active)
         past = Past(actor_hidden, ends, active) if remembers else None
-        log_probs, _ = agent.policy.log_prob_and_entropy(agent.outputs(inputs, past), actions, masks)
-        batch = Batch(inputs, actions, log_probs, values, advantages, advantages + values, masks, active)
+        chances = log_probs(agent, agent.outputs(inputs, past), actions, masks)
+        batch = Batch(inputs, actions, chances, values, advantages, advantages + values, masks, active)
         if remembers:
             return batch._replace(ends=ends, actor_hidden=actor_hidden, critic_hidden=hidden)
         return Batch(*(None if field is None else field.flatten(0, 1) for field in batch))
@@ -139,29 +140,44 @@ class PPO(ActorCriticLearner):
             of_what = batch.advantages.shape[-1]  # samples, or rows
             order, sizes = ranks.order(of_what, self.rows, config.num_minibatches, self.generator)
             of_all = ranks.moments(batch.advantages, batch.active, order, sizes)
-            if at_once is None:
-                for minibatch, moments in zip(batch.cut(order, sizes), of_all, strict=False):
-                    loss, metrics, log_ratio = self.losses(minibatch, moments)
-                    self.differentiate(loss)
-                    norm = self.descend()
-                active = minibatch.active
+            if at_once is not None and at_once.take_a_pass and ranks.in_shared_memory:
+                metrics = self.pass_at_once(at_once, order, sizes, of_all)
             else:
-                for some, moments in zip(order.split(sizes), of_all, strict=False):
-                    metrics, log_ratio = self.differentiate_at_once(at_once, some, moments)
-                    norm = self.descend()
-                active = at_once.active(some)
-            # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
-            log_ratio = log_ratio.detach()
-            ratio = log_ratio.exp()
-            samples = Samples(log_ratio, active, moments)
-            approx_kl = samples.mean(ratio - 1 - log_ratio)
-            clip_fractions.append(samples.mean(((ratio - 1).abs() > config.clip_coef).float()))
+                metrics = self.pass_over(batch, at_once, order, sizes, of_all)
+            clip_fractions.append(metrics["losses/clipfrac"])
+            approx_kl = metrics["losses/approx_kl"]
             if config.target_kl is not None and ranks.sum(approx_kl.clone()) > config.target_kl:
                 break
-        metrics["losses/old_approx_kl"] = -samples.mean(log_ratio)
         metrics["losses/clipfrac"] = torch.stack(clip_fractions).mean()
-        metrics["losses/approx_kl"] = approx_kl
+        norm = metrics.pop("losses/grad_norm")  # the same in all processes
         return self.of_all(metrics, batch.returns, batch.values, batch.active) | {"losses/grad_norm": norm}
+
+    def pass_over(
+        self, batch: Batch, at_once: Minibatches | None, order: Tensor, sizes: list[int], of_all: Tensor | None
+    ) -> dict[str, Tensor]:
+        """An update for each minibatch; returns metrics of the last."""
+        of_each = repeat(None) if of_all is None else of_all.unbind()
+        if at_once is None:
+            for minibatch, moments in zip(batch.cut(order, sizes), of_each, strict=False):
+                loss, metrics, log_ratio = self.losses(minibatch, moments)
+                self.differentiate(loss)
+                norm = self.descend()
+            active = minibatch.active
+        else:
+            for some, moments in zip(order.split(sizes), of_each, strict=False):
+                metrics, log_ratio = self.differentiate_at_once(at_once, some, moments)
+                norm = self.descend()
+            active = at_once.active(some)
+        # The KL estimators of Schulman, "Approximating KL divergence": k1 (old) and k3.
+        log_ratio = log_ratio.detach()
+        ratio = log_ratio.exp()
+        samples = Samples(log_ratio, active, moments)
+        return metrics | {
+            "losses/old_approx_kl": -samples.mean(log_ratio),
+            "losses/approx_kl": samples.mean(ratio - 1 - log_ratio),
+            "losses/clipfrac": samples.mean(((ratio - 1).abs() > self.config.clip_coef).float()),
+            "losses/grad_norm": norm,
+        }
 
     def losses(self, batch: Batch, moments: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The loss of a minibatch, its parts as metrics, and the log of the probability ratio. With several processes
@@ -192,13 +208,25 @@ class PPO(ActorCriticLearner):
         fits = all(each.is_perceptron or each.is_layers_and_memory for each in networks)
         return Minibatches(batch, self.agent) if fits and can_compute(batch.inputs) else None
 
+    def pass_at_once(
+        self, batch: Minibatches, order: Tensor, sizes: list[int], of_all: Tensor | None
+    ) -> dict[str, Tensor]:
+        """`pass_over` in one call."""
+        adam = Adam(self.optimizer, self.parameters, self.config.max_grad_norm)
+        with self.ranks.reachable:
+            shown = batch.descend(order, sizes, self.loss_settings, adam, of_all, self.ranks.neighbours)
+        return dict(zip(SHOWN, shown.unbind(), strict=True))
+
     def differentiate_at_once(
         self, batch: Minibatches, order: Tensor, moments: Tensor | None = None
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Writes the gradient of the loss of the samples, or rows, `order`; returns the parts of the loss, and the log
         of the probability ratio: those of `losses` except for the last bits."""
-        config = self.config
-        settings = LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)
-        means, log_ratio = batch.gradient(order, settings, moments)
+        means, log_ratio = batch.gradient(order, self.loss_settings, moments)
         names = "losses/policy_loss", "losses/value_loss", "losses/entropy"
         return dict(zip(names, means.unbind(), strict=True)), log_ratio
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        config = self.config
+        return LossSettings(config.clip_coef, self.ent_coef, config.vf_coef, config.norm_adv)

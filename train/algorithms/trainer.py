@@ -220,19 +220,16 @@ class Trainer:
         policy = everyone[0].agent.policy
         shown = {} if storage.critic_obs is None else self.env.infos
         storage.begin(self.env.observations, self.env.action_mask, self.env.active, shown)
-        for each in everyone:
-            each.player.begin()
-        noise = []  # of the rows of all processes, so that it does not depend on how many these are
-        for each in everyone:
+        drawers = []
+        for each in everyone:  # noise of the rows of all processes, so that it does not depend on how many these are
             rows = self.env.num_envs if each.rows is None else len(each.rows)
             of_all = policy.noise((storage.num_steps, rows * self.ranks.count), self.generator)
-            noise.append(self.ranks.part(of_all, 1).unbind())
-        masks, lap = storage.action_masks, self.clock.lap
+            drawers.append(each.drawer(storage, self.ranks.part(of_all, 1)))
+        lap = self.clock.lap
         self.episodes.begin()
         for t, actions in enumerate(storage.actions.unbind()):
-            for each, noises in zip(everyone, noise, strict=True):
-                outputs = each.outputs(storage.seen[t], None if storage.active is None else storage.active[t])
-                each.sample(outputs, noises[t], actions, None if masks is None else masks[t])
+            for draw in drawers:
+                draw(t)
             self.env.select_slot(t)
             given = policy.to_env(actions)
             lap("policy")

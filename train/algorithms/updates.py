@@ -12,12 +12,18 @@ from torch import Tensor
 from torch_batchsim.base.shared import StepResult
 
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
-from ..policies.distributions import CategoricalPolicy
+from ..base.neighbours import Neighbours, check
+from ..policies.drawing import PolicyRecord
 from ..policies.memory import Given, Past, Taken
 from ..policies.networks import ActorCritic, Network
 from ..policies.perceptron import Perceptron
 
 # ---- PPO's loss ------------------------------------------------------------------------------------------
+
+
+SHOWN = tuple(f"losses/{name}" for name in "policy_loss value_loss entropy old_approx_kl approx_kl clipfrac".split())
+SHOWN += ("losses/grad_norm",)
+"""Metrics of a pass over a batch, as C++ has them."""
 
 
 class LossSettings(ctypes.Structure):
@@ -31,7 +37,7 @@ class Minibatches:
     memory. Of samples nothing is copied. Parameters must keep their places."""
 
     def __init__(self, batch: Any, agent: ActorCritic) -> None:
-        self._batch, self._policy, networks = batch, _Policy(agent), (agent.actor, agent.critic)
+        self._batch, self._policy, networks = batch, PolicyRecord(agent), (agent.actor, agent.critic)
         inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
         inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
@@ -53,6 +59,35 @@ class Minibatches:
     def active(self, order: Tensor) -> Tensor | None:
         """Which of these are active, bool `[B]`."""
         return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
+
+    @property
+    def take_a_pass(self) -> bool:
+        """Whether `descend` takes them: where they are of samples."""
+        return self._batch.ends is None
+
+    def descend(
+        self,
+        order: Tensor,
+        sizes: Sequence[int],
+        settings: LossSettings,
+        adam: Adam,
+        moments: Tensor | None,
+        neighbours: Neighbours | None,
+    ) -> Tensor:
+        """For each minibatch, so many samples of the `order`, a gradient as by `gradient` and a step of the optimiser.
+        Of several processes gradients are summed over all, and `moments` are the `ranks.moments`.
+
+        Returns the numbers `SHOWN` of the last minibatch, float32 `[7]`; but for the gradient's length this process's
+        parts of them. Raises RuntimeError where a process has ended or timed out.
+        """
+        self._given.order = order.data_ptr()
+        shown, of_each = torch.empty(len(SHOWN)), (NUMBER * len(sizes))(*sizes)
+        of_all = None if moments is None else moments.data_ptr(), None if neighbours is None else neighbours.address
+        epoch = _Epoch(len(sizes), ctypes.addressof(of_each), *of_all, *adam.places)
+        given = (ctypes.addressof(each) for each in (self._policy, self._given, settings, epoch, adam.settings))
+        compute = library().ppo_epoch  # type: ignore[union-attr]
+        check(compute(*self._perceptrons, *given, shown.data_ptr(), threads()))
+        return shown
 
     def gradient(
         self, order: Tensor, settings: LossSettings, moments: Tensor | None = None
@@ -106,19 +141,11 @@ class _RememberingRecord(ctypes.Structure):
     _fields_ = fields(ADDRESS, "body last cell sequence")
 
 
-class _Policy(ctypes.Structure):
-    """The record of an agent's policy for C++."""
+class _Epoch(ctypes.Structure):
+    """The record of a pass over a batch for C++."""
 
-    _fields_ = [("count", NUMBER), *fields(ADDRESS, "sizes log_stds of_log_stds")]
-
-    def __init__(self, agent: ActorCritic) -> None:
-        policy, log_std = agent.policy, agent.log_std
-        if isinstance(policy, CategoricalPolicy):
-            self._sizes = (NUMBER * len(policy.sizes))(*policy.sizes)
-            super().__init__(len(policy.sizes), ctypes.addressof(self._sizes))
-        else:
-            places = log_std.data_ptr(), log_std.grad.data_ptr()  # type: ignore[union-attr]
-            super().__init__(policy.num_means, None, *places)
+    _fields_ = [("minibatches", NUMBER), *fields(ADDRESS, "sizes moments processes"), ("count", NUMBER)]
+    _fields_ += fields(ADDRESS, "parameters gradients means squares steps")
 
 
 class _Minibatch(ctypes.Structure):
@@ -174,18 +201,22 @@ class _AdamSettings(ctypes.Structure):
     _fields_ = fields(ctypes.c_float, "learning_rate beta1 beta2 epsilon longest")
 
 
-def adam_step(optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -> Tensor:
-    """Cuts the gradient of a vector of parameters to a length, and takes a step of the optimiser, on its state.
+class Adam:
+    """What a step of an optimiser reads and writes: its settings and its state for a vector of parameters, whose
+    gradient it cuts to a length."""
 
-    Returns the length of the gradient before, float32 `[]`.
-    """
-    state, (group,) = optimizer.state[parameters], optimizer.param_groups
-    if not state:  # as torch's own first step makes it
-        state["step"] = torch.zeros(())
-        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
-    settings, length = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest), torch.empty(())
-    vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"], state["step"]
-    places = (each.data_ptr() for each in vectors)
-    behind = ctypes.addressof(settings), length.data_ptr()
-    library().adam_step(parameters.numel(), *places, *behind)  # type: ignore[union-attr]
-    return length
+    def __init__(self, optimizer: torch.optim.Adam, parameters: Tensor, longest: float) -> None:
+        state, (group,) = optimizer.state[parameters], optimizer.param_groups
+        if not state:  # as torch's own first step makes it
+            state["step"] = torch.zeros(())
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        self.settings = _AdamSettings(group["lr"], *group["betas"], group["eps"], longest)
+        vectors = parameters, parameters.grad, state["exp_avg"], state["exp_avg_sq"], state["step"]
+        self.places = parameters.numel(), *(each.data_ptr() for each in vectors)
+
+    def step(self) -> Tensor:
+        """A step; returns the length of the gradient before, float32 `[]`."""
+        length = torch.empty(())
+        behind = ctypes.addressof(self.settings), length.data_ptr()
+        library().adam_step(*self.places, *behind)  # type: ignore[union-attr]
+        return length

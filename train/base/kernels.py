@@ -48,6 +48,13 @@ def library() -> ctypes.CDLL | None:
     lib.mlp_kept.argtypes, lib.mlp_kept.restype = [ADDRESS], NUMBER
     lib.mlp_forward.argtypes = [ADDRESS, *inputs, ADDRESS, ADDRESS, NUMBER]
     lib.mlp_backward.argtypes = [ADDRESS, *inputs, *[ADDRESS] * 3, NUMBER]
+    lib.weights_to_draw.argtypes, lib.weights_to_draw.restype = [ADDRESS], NUMBER
+    lib.begin_drawing.argtypes, lib.begin_drawing.restype = [ADDRESS], None
+    lib.draw_actions.argtypes, lib.draw_actions.restype = [ADDRESS, NUMBER, NUMBER], None
+    lib.log_probs_of.argtypes, lib.log_probs_of.restype = [ADDRESS, NUMBER, ADDRESS, NUMBER, *[ADDRESS] * 3], None
+    lib.follow_episodes.argtypes, lib.follow_episodes.restype = [ADDRESS], None
+    lib.all_finite.argtypes, lib.all_finite.restype = [ADDRESS, NUMBER], ctypes.c_bool
+    lib.ppo_epoch.argtypes, lib.ppo_epoch.restype = [*[ADDRESS] * 8, NUMBER], NUMBER
     lib.cell_kept.argtypes, lib.cell_kept.restype = [ADDRESS, ADDRESS], NUMBER
     lib.cell_forward.argtypes = [*[ADDRESS] * 4, NUMBER, ADDRESS, NUMBER]
     lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]

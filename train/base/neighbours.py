@@ -50,6 +50,11 @@ class Neighbours:
         places = ctypes.addressof(self._memory), ctypes.addressof(self._processes)
         self._given = _Given(places[0], rank, len(processes), _SLOT, places[1], seconds)
 
+    @property
+    def address(self) -> int:
+        """Of their record for C++."""
+        return ctypes.addressof(self._given)
+
     def take(self, tensor: Tensor) -> bool:
         """Whether `sum` takes such a tensor."""
         return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
@@ -57,10 +62,14 @@ class Neighbours:
     def sum(self, tensor: Tensor) -> None:
         """Writes the sum of the tensors of all processes into this one, which must be contiguous. Raises RuntimeError
         where another process has ended or timed out."""
-        given = ctypes.addressof(self._given), tensor.data_ptr(), tensor.numel(), tensor.dtype == torch.float64
-        result = library().sum_of_processes(*given)  # type: ignore[union-attr]
-        if result:
-            raise RuntimeError("a process has ended" if result == _ENDED else "a process timed out")
+        given = self.address, tensor.data_ptr(), tensor.numel(), tensor.dtype == torch.float64
+        check(library().sum_of_processes(*given))  # type: ignore[union-attr]
+
+
+def check(result: int) -> None:
+    """Raises RuntimeError where the result of a function of C++ says that another process has ended or timed out."""
+    if result:
+        raise RuntimeError("a process has ended" if result == _ENDED else "a process timed out")
 
 
 def neighbours(group: Group, seconds: float) -> Neighbours | None:

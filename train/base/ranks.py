@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,7 @@ from .active import mean, std_mean
 from .kernels import NUMBER, can_compute, library
 from .neighbours import Neighbours, neighbours
 
-Order = tuple[Tensor, int | list[int]]
+Order = tuple[Tensor, list[int]]
 """Which samples a process takes, int64 `[n]`, and how many of them are in each minibatch."""
 
 
@@ -73,7 +72,7 @@ class Ranks:
         total = samples * self.count
         order = torch.randperm(total, generator=generator, device=generator.device)
         if self.count == 1:
-            return order, total // minibatches
+            return order, [total // minibatches] * minibatches
         if order.device.type == "cpu" and (compute := library()):
             mine, of_each = torch.empty(samples + 1, dtype=torch.int64), (NUMBER * minibatches)()
             who = minibatches, rows, self.rank, self.count
@@ -87,32 +86,32 @@ class Ranks:
     # ---- of all processes ----
 
     def moments(
-        self, values: Tensor, active: Tensor | None, order: Tensor, sizes: int | list[int]
-    ) -> Iterable[Tensor | None]:
-        """The `moments` of each minibatch, of the samples of all processes, by one collective. A single process has all
-        samples, and gets None for each.
+        self, values: Tensor, active: Tensor | None, order: Tensor, sizes: Sequence[int]
+    ) -> Tensor | None:
+        """The `moments` of each minibatch, of the samples of all processes, float64 `[minibatches, 3]`, by one
+        collective. A single process has all samples, and gets None.
 
         `values` and `active` `[..., n]` are this process's; `order` and `sizes` are those of `order`, of the last
         dimension.
         """
-        if isinstance(sizes, int):
-            return repeat(None)
+        if self.count == 1:
+            return None
         if can_compute(values):
             found, of_each = torch.empty(len(sizes), 3, dtype=torch.float64), (NUMBER * len(sizes))(*sizes)
             given = [None if each is None else each.contiguous() for each in (values, active)]
             places = *(None if each is None else each.data_ptr() for each in given), values[..., 0].numel()
             parts = values.shape[-1], order.data_ptr(), len(sizes), ctypes.addressof(of_each), found.data_ptr()
             library().moments_of_parts(*places, *parts)  # type: ignore[union-attr]
-            return self.sum(found).unbind()
+            return self.sum(found)
         each = _counted(values, active).double()
         counts = torch.ones_like(each) if active is None else active.double()
-        parts = torch.stack([counts, each, each.square()]).index_select(-1, order).split(sizes, -1)
-        return self.sum(torch.stack([part.flatten(1).sum(1) for part in parts])).unbind()
+        parts = torch.stack([counts, each, each.square()]).index_select(-1, order).split(list(sizes), -1)
+        return self.sum(torch.stack([part.flatten(1).sum(1) for part in parts]))
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of the tensors of all processes, written into this one, which must be contiguous."""
         if self.count > 1:
-            with self._reachable:
+            with self.reachable:
                 if self.neighbours is not None and self.neighbours.take(tensor):
                     self.neighbours.sum(tensor)
                 else:
@@ -128,7 +127,7 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count if self.first else None
-        with self._reachable:
+        with self.reachable:
             distributed.gather_object(own, found, dst=0, group=self.host)
         return found
 
@@ -161,12 +160,18 @@ class Ranks:
         if self.count == 1:
             return [own]
         found = [None] * self.count
-        with self._reachable:
+        with self.reachable:
             distributed.all_gather_object(found, own, group=self.host)
         return found
 
     @property
-    def _reachable(self) -> _Reachable:
+    def in_shared_memory(self) -> bool:
+        """Whether sums of tensors on the CPU need no other processes than this, or those that share memory with it."""
+        return self.count == 1 or self.neighbours is not None
+
+    @property
+    def reachable(self) -> _Reachable:
+        """Around what processes do together; raises RankLost."""
         return _Reachable(self.count)
 
 

@@ -65,6 +65,10 @@ class Encoder:
         (box, *others) = self.boxes.values()
         return not others and box.dtype == np.uint8 and not _is_scaled(box)
 
+    def takes_as_it_is(self, dtype: torch.dtype) -> bool:
+        """Whether it is one Box, whose numbers, of this dtype, are taken as they are."""
+        return len(self.boxes) == 1 and (dtype == torch.float32 or (dtype == torch.uint8 and self.is_bytes))
+
     def flat(self, observation: Tensor) -> Tensor:
         """Tensor `[..., *shape]` of the only Box to `[..., size]`, of the same dtype; a view."""
         return _flat(observation, *self.boxes.values())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ..policies.drawing import drawing
 from ..policies.encoders import Observation
 from ..policies.networks import ActorCritic, Player
-from .rollout import map_leaves
+from .rollout import Storage, map_leaves
 
 Agents = ActorCritic | Mapping[int, ActorCritic]
 """One for all rows, or one for each team by its number."""
@@ -27,6 +28,23 @@ class Acting:
     @property
     def agent(self) -> ActorCritic:
         return self.player.agent
+
+    def drawer(self, storage: Storage, noise: Tensor) -> Callable[[int], None]:
+        """At the beginning of a rollout: a function that writes the actions of step t into the storage, given the noise
+        of all steps of its rows `[T, n, outputs]`."""
+        self.player.begin()
+        if self.rows is None:
+            at_once = drawing(self.agent, storage.obs, noise, storage.action_masks, storage.actions)
+            if at_once is not None:
+                return at_once.draw
+        noises, actions = noise.unbind(), storage.actions.unbind()
+        active, masks = storage.active, storage.action_masks
+
+        def draw(t: int) -> None:
+            outputs = self.outputs(storage.seen[t], None if active is None else active[t])
+            self.sample(outputs, noises[t], actions[t], None if masks is None else masks[t])
+
+        return draw
 
     def part(self, tensor: Tensor | None) -> Tensor | None:
         """The part of its rows, of `[N, ...]`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,17 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..base.active import counted_ends, zeroed
+from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library
 from ..base.ranks import Ranks
 from .environment import num_agents
 from .rollout import Storage
+
+
+class _Given(ctypes.Structure):
+    """The record of a rollout for C++."""
+
+    _fields_ = fields(NUMBER, "steps rows")
+    _fields_ += fields(ADDRESS, "rewards terminations truncations active running latest")
 
 
 class Episodes:
@@ -59,38 +68,42 @@ class Episodes:
         Where worlds have several agents, each has its own mean as well: in a zero-sum game that of all rows is 0.
         Steps in which a row is inactive do not count, nor an end after such steps only.
         """
+        self._follow(rollout)
+        of_latest = _sums_and_counts(self.latest)
+        names, totals = ["charts/episodic_return", "charts/episodic_length"], [of_latest]
+        if self.infos:
+            names += self.infos
+            totals.append(torch.stack([self.sums[:-1], self.sums[-1].expand(len(self.infos))], dim=1))
+        if self.num_agents > 1:
+            names += (f"charts/episodic_return/agent_{i}" for i in range(self.num_agents))
+            totals.append(_sums_and_counts(self.latest[0].view(-1, self.num_agents).T))
+        in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
+        have_ended = torch.stack([of_latest[1, 1], in_the_first.sum().float()])  # and who has yet to
+        of_all = self.ranks.sum(torch.cat([*totals, have_ended.unsqueeze(0)]))
+        self.sums.zero_()
+        self.all_ended |= (of_all[-1, 0] > 0) & (of_all[-1, 1] == 0)
+        means = of_all[:-1, 0] / of_all[:-1, 1]  # NaN where no episode has ended
+        return dict(zip(names, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
+
+    def _follow(self, rollout: Storage) -> None:
+        """Return and length of each row, where the rollout leaves them."""
+        active = None if rollout.active is None else rollout.active[:-1]
+        series = rollout.rewards, rollout.terminations, rollout.truncations, active
+        if can_compute(rollout.rewards):
+            places = (None if each is None else each.data_ptr() for each in (*series, self.running, self.latest))
+            given = _Given(*rollout.rewards.shape, *places)
+            library().follow_episodes(ctypes.addressof(given))  # type: ignore[union-attr]
+            return
         ends = rollout.terminations | rollout.truncations
-        rewards, steps = rollout.rewards, torch.ones_like(rollout.rewards)
-        if rollout.active is not None:
-            active = rollout.active[:-1]
+        amounts = torch.stack([rollout.rewards, torch.ones_like(rollout.rewards)], dim=1)  # [T, 2, N]
+        if active is not None:
             ends = counted_ends(ends, active, self.running[1])
-            rewards, steps = zeroed(rewards, active), steps * active
+            amounts = zeroed(amounts, active.unsqueeze(1).expand_as(amounts))
         finished = ends.flip(0).cummax(0).values.flip(0)
         counts, ended = ends.sum(0), finished[0]
-
-        def take_latest(latest: Tensor, running: Tensor, amounts: Tensor) -> None:
-            done = (amounts * finished).sum(0)
-            latest.copy_(torch.where(ended, (running + done) / counts, latest))
-            running.mul_(~ended).add_(amounts.sum(0) - done)
-
-        take_latest(self.latest[0], self.running[0], rewards)
-        take_latest(self.latest[1], self.running[1], steps)
-        parts = {  # of each mean a sum, and over how many
-            "charts/episodic_return": _sum_and_count(self.latest[0]),
-            "charts/episodic_length": _sum_and_count(self.latest[1]),
-        }
-        parts |= {name: (total, self.sums[-1]) for name, total in zip(self.infos, self.sums[:-1], strict=True)}
-        agents = self.num_agents
-        if agents > 1:
-            latest = self.latest[0].view(-1, agents).unbind(1)
-            parts |= {f"charts/episodic_return/agent_{i}": _sum_and_count(own) for i, own in enumerate(latest)}
-        in_the_first = (self.running[1] > 0) & self.latest[1].isnan()
-        have_ended = self.latest[1].isfinite().sum().float(), in_the_first.sum().float()  # and who has yet to
-        totals = self.ranks.sum(torch.stack([torch.stack(pair) for pair in (*parts.values(), have_ended)]))
-        self.sums.zero_()
-        self.all_ended |= (totals[-1, 0] > 0) & (totals[-1, 1] == 0)
-        means = totals[:-1, 0] / totals[:-1, 1]  # NaN where no episode has ended
-        return dict(zip(parts, torch.where(self.all_ended, means, torch.nan).unbind(), strict=True))
+        done = (amounts * finished.unsqueeze(1)).sum(0)
+        self.latest.copy_(torch.where(ended, (self.running + done) / counts, self.latest))
+        self.running.mul_(~ended).add_(amounts.sum(0) - done)
 
     def forget(self) -> None:
         """Before new episodes in all worlds."""
@@ -104,6 +117,6 @@ class Episodes:
             own.copy_(state[name])
 
 
-def _sum_and_count(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Of numbers other than NaN, float32 `[]` each."""
-    return values.nansum(), values.isfinite().sum().float()
+def _sums_and_counts(values: Tensor) -> Tensor:
+    """Of each row of `[n, ...]`, of numbers other than NaN: float32 `[n, 2]`."""
+    return torch.stack([values.nansum(1), values.isfinite().sum(1).float()], dim=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from gymnasium.spaces import MultiDiscrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor, nn
 
+from ..base.kernels import can_compute, library
 from .rollout import Rollout, Storage
 
 
@@ -110,13 +112,10 @@ class FiniteCheck:
         `learned_from` are the observations and returns of the update, whose size the message states.
         """
         self.learned_from = learned_from
-        names, ends, end = [], [], 0
-        for name, parameter in module.named_parameters():
-            end += parameter.numel()
-            names.append(name)
-            ends.append(end)
 
         def which(index: list[int]) -> tuple[str, str]:
+            names, parameters = zip(*module.named_parameters(), strict=True)
+            ends = accumulate(each.numel() for each in parameters)
             return f"parameter {next(name for name, end in zip(names, ends, strict=True) if index[0] < end)}", "after"
 
         each = torch.stack(list(losses.values()))
@@ -166,7 +165,7 @@ class FiniteCheck:
         self, update: int, values: Tensor, counts: Tensor | None, says: Says, by_environment: bool = True
     ) -> None:
         nothing_counts = counts is not None and values.device.type == "cpu" and not counts.any()
-        if not values.is_floating_point() or nothing_counts:
+        if not values.is_floating_point() or nothing_counts or _finite_at_once(values):
             self.parts.append(_Part(values.shape, says, by_environment))
             return
         bad = ~values.isfinite()
@@ -223,3 +222,10 @@ class FiniteCheck:
 
 def _leaves(observation: Tensor | dict[str, Tensor]) -> list[tuple[str, Tensor]]:
     return list(observation.items()) if isinstance(observation, dict) else [("", observation)]
+
+
+def _finite_at_once(values: Tensor) -> bool:
+    """Whether all values are known to be finite without torch's operations, each a pass over them."""
+    if values.dtype != torch.float32 or not values.is_contiguous() or not can_compute(values):
+        return False
+    return bool(library().all_finite(values.data_ptr(), values.numel()))  # type: ignore[union-attr]

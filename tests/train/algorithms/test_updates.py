@@ -443,6 +443,32 @@ def test_minibatches_are_any_samples_on_any_number_of_threads(kind, tolerance, b
     assert_near(found[0], [*metrics.values(), log_ratio.detach(), learner.parameters.grad], tolerance)
 
 
+@pytest.mark.parametrize("space", [SPACES[2], BOXES[1]], ids=str)
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("of_several", [False, True])
+def test_a_pass_at_once_is_its_minibatches(space, active, of_several):
+    """To the bit, as a process of several (the other has nothing), too."""
+    torch.manual_seed(0)
+    samples, agent = 300, ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, PPOConfig(), CPU)
+    batch = made_batch(agent.policy, samples, True, active)
+    order, sizes = torch.randperm(samples), [128, 1, 171]
+    of_all = None
+    if of_several:
+        parts = batch.cut(order, sizes)
+        of_all = torch.stack([moments(part.advantages, part.active) for part in parts])
+    found = []
+    for _ in range(2):
+        learner = PPO(deepcopy(agent), samples, PPOConfig(learning_rate=0.01), torch.Generator())
+        given = learner.at_once(batch), order, sizes, of_all
+        shown = learner.pass_over(batch, *given) if not found else learner.pass_at_once(*given)
+        state = learner.optimizer.state[learner.parameters]
+        found.append([shown, learner.parameters, *(state[name] for name in ("step", "exp_avg", "exp_avg_sq"))])
+    assert all(torch.equal(a, b) for a, b in zip(found[0][1:], found[1][1:], strict=True))
+    assert found[0][0].keys() == found[1][0].keys()
+    for name, value in found[0][0].items():
+        torch.testing.assert_close(found[1][0][name], value, msg=name)
+
+
 def test_what_is_not_a_number_reaches_the_loss():
     agent = ActorCritic(spaces.Box(-1, 1, (5,), np.float32), SPACES[0], PPOConfig(), CPU)
     learner = PPO(agent, 8, PPOConfig(), torch.Generator())
@@ -560,7 +586,7 @@ def test_steps_of_adam_are_those_of_torch(count, longest):
     for step in range(20):
         gradient = torch.randn(count) * 10.0 ** (step % 3 - 2)
         ours.grad, theirs.grad = gradient.clone(), gradient.clone()
-        norm = updates.adam_step(optimizers[0], ours, longest)
+        norm = updates.Adam(optimizers[0], ours, longest).step()
         wanted = nn.utils.clip_grad_norm_([theirs], longest)
         optimizers[1].step()
         assert_near([norm, ours.grad, ours.detach()], [wanted, theirs.grad, theirs.detach()], 1e-5)
@@ -568,4 +594,4 @@ def test_steps_of_adam_are_those_of_torch(count, longest):
     assert states[0].keys() == states[1].keys()
     assert_near(states[0].values(), states[1].values(), 1e-5)
     ours.grad[0] = torch.nan
-    assert updates.adam_step(optimizers[0], ours, longest).isnan() and ours.isnan().all()
+    assert updates.Adam(optimizers[0], ours, longest).step().isnan() and ours.isnan().all()

@@ -1,0 +1,92 @@
+"""Actions of a rollout, drawn by one call of ``csrc/host/updates.cpp`` a step, and their log-probabilities.
+
+For small networks torch's operations of a step, some ten of them, take several times as long as their arithmetic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
+from .distributions import CategoricalPolicy
+from .encoders import Observation
+from .networks import ActorCritic
+
+
+class PolicyRecord(ctypes.Structure):
+    """The record of an agent's policy for C++."""
+
+    _fields_ = [("count", NUMBER), *fields(ADDRESS, "sizes log_stds of_log_stds")]
+
+    def __init__(self, agent: ActorCritic) -> None:
+        policy, log_std = agent.policy, agent.log_std
+        if isinstance(policy, CategoricalPolicy):
+            self._sizes = (NUMBER * len(policy.sizes))(*policy.sizes)
+            super().__init__(len(policy.sizes), ctypes.addressof(self._sizes))
+        else:
+            gradient = None if log_std.grad is None else log_std.grad.data_ptr()  # type: ignore[union-attr]
+            super().__init__(policy.num_means, None, log_std.data_ptr(), gradient)  # type: ignore[union-attr]
+
+
+class _Drawing(ctypes.Structure):
+    """The record of a rollout for C++."""
+
+    _fields_ = [*fields(ADDRESS, "actor policy"), ("rows", NUMBER), ("inputs", ADDRESS)]
+    _fields_ += fields(NUMBER, "inputs_step inputs_row inputs_are_bytes")
+    _fields_ += [("noise", ADDRESS), ("noise_step", NUMBER), *fields(ADDRESS, "masks actions weights")]
+
+
+class Drawing:
+    """The actions of an agent for all rows of a rollout, step after step; parameters must not change meanwhile.
+
+    obs `[T+1, N, ...]`, noise `[T, N, outputs]` of its policy, masks bool `[T+1, N, outputs]` or None; writes actions
+    `[T, N, ...]`. All keep their places.
+    """
+
+    def __init__(
+        self, agent: ActorCritic, obs: Tensor, noise: Tensor, masks: Tensor | None, actions: Tensor
+    ) -> None:
+        actor = agent.actor.perceptron
+        inputs = agent.encoder.flat(obs)
+        record = actor.found()
+        self._policy = PolicyRecord(agent)
+        weights = torch.empty(library().weights_to_draw(record))  # type: ignore[union-attr]
+        self._kept = inputs, noise, masks, actions, weights
+        given, of_actions = (record, ctypes.addressof(self._policy)), (actions.data_ptr(), weights.data_ptr())
+        seen = inputs.data_ptr(), inputs.stride(0), inputs.stride(1), inputs.dtype == torch.uint8
+        noises, allowed = (noise.data_ptr(), noise.stride(0)), None if masks is None else masks.data_ptr()
+        self._given = _Drawing(*given, inputs.shape[1], *seen, *noises, allowed, *of_actions)
+        self._address, self._threads = ctypes.addressof(self._given), threads()
+        self._draw: Any = library().draw_actions  # type: ignore[union-attr]
+        library().begin_drawing(self._address)  # type: ignore[union-attr]
+
+    def draw(self, t: int) -> None:
+        """Writes the actions of step t, which sees `obs[t]`."""
+        self._draw(self._address, t, self._threads)
+
+
+def drawing(
+    agent: ActorCritic, obs: Observation, noise: Tensor, masks: Tensor | None, actions: Tensor
+) -> Drawing | None:
+    """A `Drawing`, where C++ can take such an agent and such observations: on the CPU, for layers without a memory that
+    read one Box as it is; else None."""
+    as_it_is = not isinstance(obs, dict) and agent.observations is None and agent.encoder.takes_as_it_is(obs.dtype)
+    if not as_it_is or not agent.actor.is_perceptron or not agent.actor.perceptron.count or not can_compute(obs):
+        return None
+    return Drawing(agent, obs, noise, masks, actions)
+
+
+def log_probs(agent: ActorCritic, outputs: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:
+    """Log-probabilities `[...]` of actions under the policy of an agent, whose outputs are `[..., n]`; no gradient."""
+    if not can_compute(outputs) or outputs.dtype != torch.float32:
+        return agent.policy.log_prob_and_entropy(outputs, actions, masks)[0]
+    kept = [None if each is None else each.contiguous() for each in (outputs, actions, masks)]
+    of_outputs, *others = (None if each is None else each.data_ptr() for each in kept)
+    found, policy = torch.empty(outputs.shape[:-1]), PolicyRecord(agent)
+    given = ctypes.addressof(policy), found.numel(), of_outputs, outputs.shape[-1], *others, found.data_ptr()
+    library().log_probs_of(*given)  # type: ignore[union-attr]
+    return found

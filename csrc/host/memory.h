@@ -162,9 +162,9 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
     if (cell.is_lstm) pad(given.state + chunk.first * state_size + size, state_size, rows, size, chunk.cells);
     for (i64 t = 0; t < chunk.steps; ++t) {
         const i64 first = chunk.place(given, t);
-        const float *const hidden = chunk.hidden + chunk.state(t) * part, *const own = chunk.cells + chunk.state(t) * part;
-        float *const hidden_next = chunk.hidden + chunk.state(t + 1) * part;
-        float *const own_next = chunk.cells + chunk.state(t + 1) * part;
+        const i64 before = chunk.state(t) * part, behind = chunk.state(t + 1) * part;
+        const float *const hidden = chunk.hidden + before, *const own = chunk.cells + before;
+        float *const hidden_next = chunk.hidden + behind, *const own_next = chunk.cells + behind;
         for (i64 group = 0; group < cell.groups; ++group) {
             float *const lines = chunk.lines + chunk.sample(t) * line + group * units_line;
             const float *const bias = cell.bias + group * units_line;
@@ -266,8 +266,8 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
                      const float *of_cells, float *of_inputs, float *of_state, float *sums) {
     static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows;
-    // The steps whose lines are multiplied together, while they are in the cache.
-    const i64 steps = std::max<i64>(1, tile_samples / rows);
+    // The steps whose lines are multiplied together, while they are in the cache. A minibatch may have no rows here.
+    const i64 steps = std::max<i64>(1, tile_samples / std::max<i64>(1, rows));
     float *const of_hidden = buffer.of(2 * rows * part), *const of_cell = of_hidden + rows * part;
     std::fill(of_hidden, of_hidden + 2 * rows * part, 0.0f);
     std::fill(sums, sums + cell.forwards_size(), 0.0f);

@@ -1,13 +1,13 @@
 // LSTM and GRU over sequences on the CPU, forwards and backwards.
 //
-// Rows do not depend on each other: a chunk of them passes through all steps. `width` units are computed at a time: what
-// inputs and state give to their gates, then the gates, while these numbers stay in the nearest cache; weights lie in the
-// order in which they are read. Backwards, gradients of weights and inputs are products of some steps together. Sums over
-// rows are those of chunks, in turn, whatever the number of threads.
+// Rows do not depend on each other: a chunk of them passes through all steps. `width` units are computed at a time:
+// what inputs and state give to their gates, then the gates, while these numbers stay in the nearest cache; weights lie
+// in the order in which they are read. Backwards, gradients of weights and inputs are products of some steps together.
+// Sums over rows are those of chunks, in turn, whatever the number of threads.
 //
-// A sample is a step of a row. Its line has for each `width` units four vectors: of an LSTM the gates in, keep, new, out
-// (i, f, g, o of torch), of a GRU the part of the new state that the state gives, and the gates reset, keep (z of torch),
-// new. So what inputs give and what the state gives are consecutive vectors, in both.
+// A sample is a step of a row. Its line has for each `width` units four vectors: of an LSTM the gates in, keep, new,
+// out (i, f, g, o of torch), of a GRU the part of the new state that the state gives, and the gates reset, keep (z of
+// torch), new. So what inputs give and what the state gives are consecutive vectors, in both.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +55,8 @@ struct Cell {
 
     explicit Cell(const CellGiven &cell)
         : is_lstm(cell.is_lstm), inputs(cell.inputs), size(cell.size), part(padded(size)), gates(is_lstm ? 4 : 3),
-          groups(part / width), columns(gates * width), first_of_input(is_lstm ? 0 : width), line(line_of(parts * part)),
-          given(cell) {}
+          groups(part / width), columns(gates * width), first_of_input(is_lstm ? 0 : width),
+          line(line_of(parts * part)), given(cell) {}
 
     const float *parameter(i64 i) const { return reinterpret_cast<const float *>(given.addresses[i]); }
     float *gradient(i64 i) const { return reinterpret_cast<float *>(given.gradients[i]); }
@@ -104,8 +104,8 @@ struct Cell {
     }
 };
 
-// Rows `first` to `first + rows` of a sequence, and what is kept of them: of all steps, or, where no backwards follows, of
-// one step after the other in the same place.
+// Rows `first` to `first + rows` of a sequence, and what is kept of them: of all steps, or, where no backwards follows,
+// of one step after the other in the same place.
 struct Chunk {
     i64 steps, first, rows, laid;
     float *lines, *hidden, *cells, *tangents;
@@ -122,9 +122,9 @@ struct Chunk {
 
 // ---- forwards --------------------------------------------------------------------------------------------------
 
-// A step of `width` units of some rows, a line, a state and so on each `line` and `part` numbers apart: the state behind
-// it; gates stay in the line. The gates of all rows come first, because each function waits long for its own results: so
-// the processor takes several at a time.
+// A step of `width` units of some rows, whose lines are `line` numbers apart, and whose states `part`: the states
+// behind it; gates stay in the line. The gates of all rows come first, because each function waits long for its own results:
+// so the processor takes several at a time.
 inline void step_lstm(i64 rows, i64 line, float *lines, i64 part, const float *cells, float *hidden_next,
                       float *cells_next, float *tangents) {
     for (i64 r = 0; r < rows; ++r) {
@@ -228,10 +228,10 @@ inline void back_gru(i64 part, float *line, const float *hidden, float *of_hidde
     }
 }
 
-// Some steps from t on: adds the gradients of weights and bias to `sums`, which are laid as these are forwards, and writes
-// those of inputs. The lines are those of back_lstm or back_gru.
-inline void back_samples(const Cell &cell, const Sequence &given, const Chunk &chunk, i64 t, i64 steps, float *of_inputs,
-                         float *sums) {
+// Some steps from t on: adds the gradients of weights and bias to `sums`, which are laid as these are forwards, and
+// writes those of inputs. The lines are those of back_lstm or back_gru.
+inline void back_samples(const Cell &cell, const Sequence &given, const Chunk &chunk, i64 t, i64 steps,
+                         float *of_inputs, float *sums) {
     static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, count = cell.inputs, in = padded(count), columns = cell.columns;
     const i64 some = steps * chunk.rows, line = cell.line;

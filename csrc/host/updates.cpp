@@ -552,7 +552,8 @@ Inputs remember(const Drawing &given, const Inputs &inputs, i64 step, i64 thread
     forward(*network.body, inputs, given.rows, seen, nullptr, threads);
     const bool *const active = given.active ? given.active + step * given.rows : nullptr;
     const memory::Sequence one{1, given.rows, seen, given.state, nullptr, active};
-    memory::forward(*network.cell, one, given.state, is_lstm ? given.state + size : nullptr, state_size, nullptr, threads);
+    float *const cells = is_lstm ? given.state + size : nullptr;
+    memory::forward(*network.cell, one, given.state, cells, state_size, nullptr, threads);
     return {given.state, state_size, 0, nullptr, true};
 }
 

@@ -1,18 +1,19 @@
 // LSTM and GRU over sequences on the CPU, forwards and backwards.
 //
-// Rows do not depend on each other: a chunk of them passes through all steps, and its numbers stay in the cache of one
-// core. What does not depend on the state is one product for all steps: that with the inputs forwards, gradients of
-// weights and inputs backwards. A step has one product with the state, and one pass for all between products. Sums over
-// rows are those of chunks, in turn, whatever the number of threads.
+// Rows do not depend on each other: a chunk of them passes through all steps. `width` units are computed at a time:
+// what inputs and state give to their gates, then the gates, while these numbers stay in the nearest cache; weights lie
+// in the order in which they are read. Backwards, gradients of weights and inputs are products of some steps together.
+// Sums over rows are those of chunks, in turn, whatever the number of threads.
 //
-// A sample is a step of a row, its line four parts: of an LSTM the gates in, keep, new, out (i, f, g, o of torch), of a
-// GRU the part of the new state that the state gives, and the gates reset, keep (z of torch), new. So what inputs give
-// and what the state gives are consecutive parts, in both.
+// A sample is a step of a row. Its line has for each `width` units four vectors: of an LSTM the gates in, keep, new,
+// out (i, f, g, o of torch), of a GRU the part of the new state that the state gives, and the gates reset, keep (z of
+// torch), new. So what inputs give and what the state gives are consecutive vectors, in both.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "host/vectors.h"
 
@@ -33,153 +34,164 @@ struct Sequence {
     const bool *ends, *active;
 };
 
-constexpr i64 chunk_rows = 24, tile_samples = 96, parts = 4;
+constexpr i64 chunk_rows = 24, tile_samples = 96, parts = 4, units_line = parts * width;
 
 inline Vector load(const float *from) { return *reinterpret_cast<const Vector *>(from); }
 inline void store(float *to, Vector numbers) { *reinterpret_cast<Vector *>(to) = numbers; }
-
-// 1 / (1 + exp(-x)), error below 2e-7.
-inline Vector sigmoid_of(Vector x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
 
 // The size of lines: an odd number of vectors, since in lines a power of 2 apart a column is in few sets of the cache.
 constexpr i64 line_of(i64 columns) { return columns / width % 2 ? columns : columns + width; }
 
 struct Cell {
     bool is_lstm;
-    i64 inputs, size, part, gates;  // `part` is the size in whole vectors
-    i64 first_of_input, input_columns, hidden_columns;
-    i64 line, input_line, hidden_line;
+    i64 inputs, size, part, gates, groups;  // `part` is the size in whole vectors, `groups` how many
+    i64 columns, first_of_input;            // of a group's vectors those that inputs give, and as many the state
+    i64 line;
     const CellGiven &given;
-    // Weights as forwards needs them: [inputs][input_line], [size][hidden_line], [line]
+    // Of each group, weights as forwards needs them: [inputs][columns], [size][columns], [units_line]
     float *of_input = nullptr, *of_hidden = nullptr, *bias = nullptr;
-    // And as backwards needs them: [input_columns][padded inputs], [hidden_columns][part].
+    // And as backwards needs them: [columns][padded inputs], [columns][part].
     float *input_back = nullptr, *hidden_back = nullptr;
 
     explicit Cell(const CellGiven &cell)
         : is_lstm(cell.is_lstm), inputs(cell.inputs), size(cell.size), part(padded(size)), gates(is_lstm ? 4 : 3),
-          first_of_input(is_lstm ? 0 : part), input_columns(gates * part), hidden_columns(gates * part),
-          line(line_of(parts * part)), input_line(line_of(input_columns)), hidden_line(line_of(hidden_columns)),
-          given(cell) {}
+          groups(part / width), columns(gates * width), first_of_input(is_lstm ? 0 : width),
+          line(line_of(parts * part)), given(cell) {}
 
-    // The column of a gate of torch among those of inputs, and among those of the state.
-    i64 input_column(i64 gate) const { return gate * part; }
-    i64 hidden_column(i64 gate) const { return (is_lstm ? gate : (gate + 1) % 3) * part; }
     const float *parameter(i64 i) const { return reinterpret_cast<const float *>(given.addresses[i]); }
     float *gradient(i64 i) const { return reinterpret_cast<float *>(given.gradients[i]); }
 
-    i64 forwards_size() const { return inputs * input_line + size * hidden_line + line; }
-    i64 backwards_size() const { return input_columns * padded(inputs) + hidden_columns * part; }
+    i64 forwards_size() const { return groups * ((inputs + size) * columns + units_line); }
+    i64 backwards_size() const { return groups * columns * (padded(inputs) + part); }
     // What a chunk keeps: lines of samples, states before each step and behind the last, and tanh of an LSTM's cells.
     i64 kept(i64 steps, i64 rows) const {
         return steps * rows * (line + (is_lstm ? part : 0)) + (steps + 1) * rows * (is_lstm ? 2 : 1) * part;
     }
 
+    // Calls with each gate of each group: its first row in torch's matrices, its number of units, the group, and its
+    // first column among what inputs, and what the state gives.
+    template <class Function>
+    void for_each_gate(Function function) const {
+        for (i64 group = 0; group < groups; ++group)
+            for (i64 gate = 0; gate < gates; ++gate)
+                function(gate * size + group * width, std::min<i64>(width, size - group * width), group, gate * width,
+                         (is_lstm ? gate : (gate + 1) % 3) * width);
+    }
+
     void lay_forwards(float *place) {
-        std::fill(place, place + forwards_size(), 0.0f);
-        of_input = place, of_hidden = of_input + inputs * input_line, bias = of_hidden + size * hidden_line;
-        for (i64 gate = 0; gate < gates; ++gate) {
-            const i64 column = input_column(gate), hidden = hidden_column(gate);
-            transpose(parameter(0) + gate * size * inputs, inputs, size, inputs, of_input + column, input_line);
-            transpose(parameter(2) + gate * size * size, size, size, size, of_hidden + hidden, hidden_line);
-            for (i64 j = 0; j < size; ++j) {
-                bias[first_of_input + column + j] += parameter(1)[gate * size + j];
-                bias[hidden + j] += parameter(3)[gate * size + j];
+        of_input = place, of_hidden = of_input + groups * inputs * columns, bias = of_hidden + groups * size * columns;
+        std::fill(part > size ? place : bias, place + forwards_size(), 0.0f);
+        for_each_gate([&](i64 row, i64 units, i64 group, i64 column, i64 hidden) {
+            float *const input_weights = of_input + group * inputs * columns + column;
+            float *const hidden_weights = of_hidden + group * size * columns + hidden;
+            transpose(parameter(0) + row * inputs, inputs, units, inputs, input_weights, columns);
+            transpose(parameter(2) + row * size, size, units, size, hidden_weights, columns);
+            for (i64 j = 0; j < units; ++j) {
+                bias[group * units_line + first_of_input + column + j] += parameter(1)[row + j];
+                bias[group * units_line + hidden + j] += parameter(3)[row + j];
             }
-        }
+        });
     }
 
     void lay_backwards(float *place) {
         const i64 in = padded(inputs);
-        std::fill(place, place + backwards_size(), 0.0f);
-        input_back = place, hidden_back = place + input_columns * in;
-        for (i64 gate = 0; gate < gates; ++gate) {
-            pad(parameter(0) + gate * size * inputs, inputs, size, inputs, input_back + input_column(gate) * in);
-            pad(parameter(2) + gate * size * size, size, size, size, hidden_back + hidden_column(gate) * part);
-        }
+        input_back = place, hidden_back = place + groups * columns * in;
+        if (part > size) std::fill(place, place + backwards_size(), 0.0f);
+        for_each_gate([&](i64 row, i64 units, i64 group, i64 column, i64 hidden) {
+            pad(parameter(0) + row * inputs, inputs, units, inputs, input_back + (group * columns + column) * in);
+            pad(parameter(2) + row * size, size, units, size, hidden_back + (group * columns + hidden) * part);
+        });
     }
 };
 
-// Rows `first` to `first + rows` of a sequence, and what is kept of them.
+// Rows `first` to `first + rows` of a sequence, and what is kept of them: of all steps, or, where no backwards follows,
+// of one step after the other in the same place.
 struct Chunk {
-    i64 steps, first, rows, samples;
+    i64 steps, first, rows, laid;
     float *lines, *hidden, *cells, *tangents;
 
-    Chunk(const Cell &cell, const Sequence &given, i64 index, float *place)
+    Chunk(const Cell &cell, const Sequence &given, i64 index, i64 steps_kept, float *place)
         : steps(given.steps), first(index * chunk_rows), rows(std::min(chunk_rows, given.rows - first)),
-          samples(steps * rows), lines(place), hidden(lines + samples * cell.line),
-          cells(hidden + (steps + 1) * rows * cell.part), tangents(cells + (steps + 1) * rows * cell.part) {}
+          laid(steps_kept), lines(place), hidden(lines + laid * rows * cell.line),
+          cells(hidden + (laid + 1) * rows * cell.part), tangents(cells + (laid + 1) * rows * cell.part) {}
 
-    i64 among_all(const Sequence &given, i64 sample) const {
-        return sample / rows * given.rows + first + sample % rows;
-    }
-
-    // Its inputs [samples, inputs], which are copied into a buffer unless they are consecutive.
-    const float *inputs(const Cell &cell, const Sequence &given, Buffer &buffer) const {
-        const i64 size = cell.inputs;
-        if (rows == given.rows || steps == 1) return given.inputs + first * size;
-        float *const to = buffer.of(samples * size);
-        for (i64 t = 0; t < steps; ++t)
-            std::memcpy(to + t * rows * size, given.inputs + (t * given.rows + first) * size, 4 * rows * size);
-        return to;
-    }
+    i64 sample(i64 t) const { return t % laid * rows; }        // the first of step t
+    i64 state(i64 t) const { return t % (laid + 1) * rows; }   // that of the first row before step t
+    i64 place(const Sequence &given, i64 t) const { return t * given.rows + first; }  // of the first row among all
 };
 
 // ---- forwards --------------------------------------------------------------------------------------------------
 
-// A step of a row: its line, the state before it, and the one behind it; gates stay in the line.
-inline void step_lstm(i64 part, float *line, const float *cell, float *hidden_next, float *cell_next, float *tangent) {
-    for (i64 j = 0; j < part; j += width) {
-        const Vector in = sigmoid_of(load(line + j)), keep = sigmoid_of(load(line + part + j));
-        const Vector fresh = tanh_of(load(line + 2 * part + j)), out = sigmoid_of(load(line + 3 * part + j));
-        const Vector next = keep * load(cell + j) + in * fresh, of_next = tanh_of(next);
-        store(line + j, in), store(line + part + j, keep);
-        store(line + 2 * part + j, fresh), store(line + 3 * part + j, out);
-        store(cell_next + j, next), store(tangent + j, of_next), store(hidden_next + j, out * of_next);
+// A step of `width` units of some rows, whose lines are `line` numbers apart, and whose states `part`: the states
+// behind it; gates stay in the line. The gates of all rows come first, because each function waits long for its own results:
+// so the processor takes several at a time.
+inline void step_lstm(i64 rows, i64 line, float *lines, i64 part, const float *cells, float *hidden_next,
+                      float *cells_next, float *tangents) {
+    for (i64 r = 0; r < rows; ++r) {
+        float *const gates = lines + r * line;
+        for (const int v : {0, 1, 3}) store(gates + v * width, sigmoid_of(load(gates + v * width)));
+        store(gates + 2 * width, tanh_of(load(gates + 2 * width)));
+    }
+    for (i64 r = 0; r < rows; ++r) {
+        const float *const gates = lines + r * line;
+        const Vector in = load(gates), keep = load(gates + width), fresh = load(gates + 2 * width);
+        const Vector next = keep * load(cells + r * part) + in * fresh, of_next = tanh_of(next);
+        store(cells_next + r * part, next), store(tangents + r * part, of_next);
+        store(hidden_next + r * part, load(gates + 3 * width) * of_next);
     }
 }
 
-inline void step_gru(i64 part, float *line, const float *hidden, float *hidden_next) {
-    for (i64 j = 0; j < part; j += width) {
-        const Vector reset = sigmoid_of(load(line + part + j)), keep = sigmoid_of(load(line + 2 * part + j));
-        const Vector fresh = tanh_of(load(line + 3 * part + j) + reset * load(line + j));
-        store(line + part + j, reset), store(line + 2 * part + j, keep), store(line + 3 * part + j, fresh);
-        store(hidden_next + j, fresh + keep * (load(hidden + j) - fresh));
+inline void step_gru(i64 rows, i64 line, float *lines, i64 part, const float *hidden, float *hidden_next) {
+    for (i64 r = 0; r < rows; ++r) {
+        float *const gates = lines + r * line;
+        for (const int v : {1, 2}) store(gates + v * width, sigmoid_of(load(gates + v * width)));
+    }
+    for (i64 r = 0; r < rows; ++r) {
+        float *const gates = lines + r * line;
+        const Vector fresh = tanh_of(load(gates + 3 * width) + load(gates + width) * load(gates));
+        store(gates + 3 * width, fresh);
+        store(hidden_next + r * part, fresh + load(gates + 2 * width) * (load(hidden + r * part) - fresh));
     }
 }
 
 inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk, float *outputs, float *cells,
                     i64 outputs_row) {
-    static thread_local Buffer buffer;
     const i64 part = cell.part, size = cell.size, rows = chunk.rows, state_size = (cell.is_lstm ? 2 : 1) * size;
-    product(false, chunk.samples, cell.input_columns, cell.inputs, chunk.inputs(cell, given, buffer), cell.inputs, 1,
-            cell.of_input, cell.input_line, cell.bias + cell.first_of_input, false, chunk.lines + cell.first_of_input,
-            cell.line);
-    for (i64 s = 0; s < chunk.samples && cell.first_of_input; ++s)
-        std::memcpy(chunk.lines + s * cell.line, cell.bias, 4 * cell.first_of_input);
+    const i64 columns = cell.columns, inputs = cell.inputs, line = cell.line;
     pad(given.state + chunk.first * state_size, state_size, rows, size, chunk.hidden);
     if (cell.is_lstm) pad(given.state + chunk.first * state_size + size, state_size, rows, size, chunk.cells);
     for (i64 t = 0; t < chunk.steps; ++t) {
-        float *const lines = chunk.lines + t * rows * cell.line;
-        product(false, rows, cell.hidden_columns, size, chunk.hidden + t * rows * part, part, 1, cell.of_hidden,
-                cell.hidden_line, nullptr, true, lines, cell.line);
+        const i64 first = chunk.place(given, t);
+        const i64 before = chunk.state(t) * part, behind = chunk.state(t + 1) * part;
+        const float *const hidden = chunk.hidden + before, *const own = chunk.cells + before;
+        float *const hidden_next = chunk.hidden + behind, *const own_next = chunk.cells + behind;
+        for (i64 group = 0; group < cell.groups; ++group) {
+            float *const lines = chunk.lines + chunk.sample(t) * line + group * units_line;
+            const float *const bias = cell.bias + group * units_line;
+            for (i64 r = 0; r < rows && !cell.is_lstm; ++r) store(lines + r * line, load(bias));
+            product(false, rows, columns, inputs, given.inputs + first * inputs, inputs, 1,
+                    cell.of_input + group * inputs * columns, columns, bias + cell.first_of_input, false,
+                    lines + cell.first_of_input, line);
+            product(false, rows, columns, size, hidden, part, 1, cell.of_hidden + group * size * columns, columns,
+                    nullptr, true, lines, line);
+            const i64 unit = group * width;
+            if (cell.is_lstm)
+                step_lstm(rows, line, lines, part, own + unit, hidden_next + unit, own_next + unit,
+                          chunk.tangents + chunk.sample(t) * part + unit);
+            else
+                step_gru(rows, line, lines, part, hidden + unit, hidden_next + unit);
+        }
         for (i64 r = 0; r < rows; ++r) {
-            const i64 sample = t * rows + r, place = t * given.rows + chunk.first + r;
-            const float *const hidden = chunk.hidden + sample * part, *const own = chunk.cells + sample * part;
-            float *const hidden_next = chunk.hidden + (sample + rows) * part;
-            float *const cell_next = chunk.cells + (sample + rows) * part;
+            const i64 place = first + r, state = r * part;
             if (given.active && !given.active[place]) {
-                std::memcpy(hidden_next, hidden, 4 * part);
-                if (cell.is_lstm) std::memcpy(cell_next, own, 4 * part);
-            } else if (cell.is_lstm) {
-                step_lstm(part, lines + r * cell.line, own, hidden_next, cell_next, chunk.tangents + sample * part);
-            } else {
-                step_gru(part, lines + r * cell.line, hidden, hidden_next);
+                std::memcpy(hidden_next + state, hidden + state, 4 * part);
+                if (cell.is_lstm) std::memcpy(own_next + state, own + state, 4 * part);
             }
-            std::memcpy(outputs + place * outputs_row, hidden_next, 4 * size);
-            if (cells) std::memcpy(cells + place * outputs_row, cell_next, 4 * size);
+            std::memcpy(outputs + place * outputs_row, hidden_next + state, 4 * size);
+            if (cells) std::memcpy(cells + place * outputs_row, own_next + state, 4 * size);
             if (given.ends && given.ends[place]) {
-                std::fill(hidden_next, hidden_next + part, 0.0f);
-                if (cell.is_lstm) std::fill(cell_next, cell_next + part, 0.0f);
+                std::fill(hidden_next + state, hidden_next + state + part, 0.0f);
+                if (cell.is_lstm) std::fill(own_next + state, own_next + state + part, 0.0f);
             }
         }
     }
@@ -191,42 +203,79 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
 // `of_hidden` and `of_cell`, become those of the state before it, but for what comes through the line.
 inline void back_lstm(i64 part, float *line, const float *cell, const float *tangent, float *of_hidden,
                       float *of_cell) {
-    for (i64 j = 0; j < part; j += width) {
-        const Vector in = load(line + j), keep = load(line + part + j), fresh = load(line + 2 * part + j);
-        const Vector out = load(line + 3 * part + j), by = load(of_hidden + j), tanh = load(tangent + j);
+    for (i64 j = 0; j < part; j += width, line += units_line) {
+        const Vector in = load(line), keep = load(line + width), fresh = load(line + 2 * width);
+        const Vector out = load(line + 3 * width), by = load(of_hidden + j), tanh = load(tangent + j);
         const Vector by_cell = load(of_cell + j) + by * out * (1.0f - tanh * tanh);
-        store(line + j, by_cell * fresh * in * (1.0f - in));
-        store(line + part + j, by_cell * load(cell + j) * keep * (1.0f - keep));
-        store(line + 2 * part + j, by_cell * in * (1.0f - fresh * fresh));
-        store(line + 3 * part + j, by * tanh * out * (1.0f - out));
+        store(line, by_cell * fresh * in * (1.0f - in));
+        store(line + width, by_cell * load(cell + j) * keep * (1.0f - keep));
+        store(line + 2 * width, by_cell * in * (1.0f - fresh * fresh));
+        store(line + 3 * width, by * tanh * out * (1.0f - out));
         store(of_cell + j, by_cell * keep), store(of_hidden + j, Vector{});
     }
 }
 
 inline void back_gru(i64 part, float *line, const float *hidden, float *of_hidden) {
-    for (i64 j = 0; j < part; j += width) {
-        const Vector given = load(line + j), reset = load(line + part + j), keep = load(line + 2 * part + j);
-        const Vector fresh = load(line + 3 * part + j), by = load(of_hidden + j);
+    for (i64 j = 0; j < part; j += width, line += units_line) {
+        const Vector given = load(line), reset = load(line + width), keep = load(line + 2 * width);
+        const Vector fresh = load(line + 3 * width), by = load(of_hidden + j);
         const Vector by_fresh = by * (1.0f - keep) * (1.0f - fresh * fresh);
-        store(line + j, by_fresh * reset);
-        store(line + part + j, by_fresh * given * reset * (1.0f - reset));
-        store(line + 2 * part + j, by * (load(hidden + j) - fresh) * keep * (1.0f - keep));
-        store(line + 3 * part + j, by_fresh);
+        store(line, by_fresh * reset);
+        store(line + width, by_fresh * given * reset * (1.0f - reset));
+        store(line + 2 * width, by * (load(hidden + j) - fresh) * keep * (1.0f - keep));
+        store(line + 3 * width, by_fresh);
         store(of_hidden + j, by * keep);
     }
 }
 
-// `sums` are laid as weights and bias are forwards.
+// Some steps from t on: adds the gradients of weights and bias to `sums`, which are laid as these are forwards, and
+// writes those of inputs. The lines are those of back_lstm or back_gru.
+inline void back_samples(const Cell &cell, const Sequence &given, const Chunk &chunk, i64 t, i64 steps,
+                         float *of_inputs, float *sums) {
+    static thread_local Buffer buffer;
+    const i64 part = cell.part, size = cell.size, count = cell.inputs, in = padded(count), columns = cell.columns;
+    const i64 some = steps * chunk.rows, line = cell.line;
+    float *const found = buffer.of(some * (in + count)), *const copied = found + some * in;
+    const float *inputs = given.inputs + chunk.place(given, t) * count;
+    if (chunk.rows < given.rows && steps > 1) {
+        for (i64 step = 0; step < steps; ++step)
+            std::memcpy(copied + step * chunk.rows * count, inputs + step * given.rows * count, 4 * chunk.rows * count);
+        inputs = copied;
+    }
+    float *by_input = sums, *by_hidden = sums + cell.groups * count * columns;
+    float *by_bias = by_hidden + cell.groups * size * columns;
+    for (i64 group = 0; group < cell.groups; ++group) {
+        const float *const lines = chunk.lines + chunk.sample(t) * line + group * units_line;
+        const float *const of_input = lines + cell.first_of_input;
+        product(false, count, columns, some, inputs, 1, count, of_input, line, nullptr, true, by_input, columns);
+        product(false, size, columns, some, chunk.hidden + chunk.state(t) * part, 1, part, lines, line, nullptr, true,
+                by_hidden, columns);
+        for (i64 s = 0; s < some; ++s)
+            for (i64 j = 0; j < units_line; ++j) by_bias[j] += lines[s * line + j];
+        by_input += count * columns, by_hidden += size * columns, by_bias += units_line;
+        if (of_inputs)
+            product(false, some, in, columns, of_input, line, 1, cell.input_back + group * columns * in, in, nullptr,
+                    group > 0, found, in);
+    }
+    for (i64 s = 0; s < some && of_inputs; ++s)
+        std::memcpy(of_inputs + (chunk.place(given, t + s / chunk.rows) + s % chunk.rows) * count, found + s * in,
+                    4 * count);
+}
+
 inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs,
                      const float *of_cells, float *of_inputs, float *of_state, float *sums) {
-    static thread_local Buffer buffer, copied;
-    const i64 part = cell.part, size = cell.size, rows = chunk.rows, in = padded(cell.inputs);
-    float *const of_hidden = buffer.of(2 * rows * part + tile_samples * in), *const of_cell = of_hidden + rows * part;
+    static thread_local Buffer buffer;
+    const i64 part = cell.part, size = cell.size, rows = chunk.rows;
+    // The steps whose lines are multiplied together, while they are in the cache. A minibatch may have no rows here.
+    const i64 steps = std::max<i64>(1, tile_samples / std::max<i64>(1, rows));
+    float *const of_hidden = buffer.of(2 * rows * part), *const of_cell = of_hidden + rows * part;
     std::fill(of_hidden, of_hidden + 2 * rows * part, 0.0f);
+    std::fill(sums, sums + cell.forwards_size(), 0.0f);
+    i64 waiting = 0;
     for (i64 t = chunk.steps - 1; t >= 0; --t) {
-        float *const lines = chunk.lines + t * rows * cell.line;
+        float *const lines = chunk.lines + chunk.sample(t) * cell.line;
         for (i64 r = 0; r < rows; ++r) {
-            const i64 sample = t * rows + r, place = t * given.rows + chunk.first + r;
+            const i64 place = chunk.place(given, t) + r, before = (chunk.state(t) + r) * part;
             float *const hidden = of_hidden + r * part, *const own = of_cell + r * part;
             float *const line = lines + r * cell.line;
             if (given.ends && given.ends[place]) {
@@ -238,38 +287,21 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
             if (given.active && !given.active[place])
                 std::fill(line, line + parts * part, 0.0f);
             else if (cell.is_lstm)
-                back_lstm(part, line, chunk.cells + sample * part, chunk.tangents + sample * part, hidden, own);
+                back_lstm(part, line, chunk.cells + before, chunk.tangents + (chunk.sample(t) + r) * part, hidden, own);
             else
-                back_gru(part, line, chunk.hidden + sample * part, hidden);
+                back_gru(part, line, chunk.hidden + before, hidden);
         }
-        if (t > 0 || of_state)
-            product(false, rows, part, cell.hidden_columns, lines, cell.line, 1, cell.hidden_back, part, nullptr, true,
-                    of_hidden, part);
+        for (i64 group = 0; group < cell.groups && (t > 0 || of_state); ++group)
+            product(false, rows, part, cell.columns, lines + group * units_line, cell.line, 1,
+                    cell.hidden_back + group * cell.columns * part, part, nullptr, true, of_hidden, part);
+        if (++waiting == steps || t == 0)
+            back_samples(cell, given, chunk, t, std::exchange(waiting, 0), of_inputs, sums);
     }
     const i64 state_size = (cell.is_lstm ? 2 : 1) * size;
     for (i64 r = 0; r < rows && of_state; ++r) {
         float *const to = of_state + (chunk.first + r) * state_size;
         std::memcpy(to, of_hidden + r * part, 4 * size);
         if (cell.is_lstm) std::memcpy(to + size, of_cell + r * part, 4 * size);
-    }
-    std::fill(sums, sums + cell.forwards_size(), 0.0f);
-    float *const by_hidden = sums + cell.inputs * cell.input_line, *const by_bias = by_hidden + size * cell.hidden_line;
-    float *const found = of_cell + rows * part;
-    const float *const inputs = chunk.inputs(cell, given, copied);
-    for (i64 first = 0; first < chunk.samples; first += tile_samples) {
-        const i64 some = std::min(tile_samples, chunk.samples - first);
-        const float *const lines = chunk.lines + first * cell.line, *const of_gates = lines + cell.first_of_input;
-        product(false, cell.inputs, cell.input_columns, some, inputs + first * cell.inputs, 1, cell.inputs, of_gates,
-                cell.line, nullptr, true, sums, cell.input_line);
-        product(false, size, cell.hidden_columns, some, chunk.hidden + first * part, 1, part, lines, cell.line, nullptr,
-                true, by_hidden, cell.hidden_line);
-        for (i64 s = 0; s < some; ++s)
-            for (i64 j = 0; j < parts * part; ++j) by_bias[j] += lines[s * cell.line + j];
-        if (!of_inputs) continue;
-        product(false, some, in, cell.input_columns, of_gates, cell.line, 1, cell.input_back, in, nullptr, false, found,
-                in);
-        for (i64 s = 0; s < some; ++s)
-            std::memcpy(of_inputs + chunk.among_all(given, first + s) * cell.inputs, found + s * in, 4 * cell.inputs);
     }
 }
 
@@ -289,11 +321,11 @@ inline void forward(const CellGiven &given, const Sequence &sequence, float *out
     Cell cell(given);
     cell.lay_forwards(weights.of(cell.forwards_size()));
     threads = useful_threads(threads, sequence.steps * sequence.rows * cell.forwards_size());
-    const i64 chunks = chunks_of(sequence), size = cell.kept(sequence.steps, chunk_rows);
+    const i64 chunks = chunks_of(sequence), laid = kept ? sequence.steps : 1, size = cell.kept(laid, chunk_rows);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < chunks; ++index) {
         static thread_local Buffer own;
-        const Chunk chunk(cell, sequence, index, kept ? kept + index * size : own.of(size));
+        const Chunk chunk(cell, sequence, index, laid, kept ? kept + index * size : own.of(size));
         forward(cell, sequence, chunk, outputs, cells, outputs_row);
     }
 }
@@ -312,22 +344,22 @@ inline void backward(const CellGiven &given, const Sequence &sequence, float *ke
     float *const sums = sums_buffer.of(chunks * sums_size);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 index = 0; index < chunks; ++index) {
-        const Chunk chunk(cell, sequence, index, kept + index * size);
+        const Chunk chunk(cell, sequence, index, sequence.steps, kept + index * size);
         backward(cell, sequence, chunk, of_outputs, of_cells, of_inputs, of_state, sums + index * sums_size);
     }
     for (i64 chunk = 1; chunk < chunks; ++chunk)
         for (i64 i = 0; i < sums_size; ++i) sums[i] += sums[chunk * sums_size + i];
-    const float *const by_hidden = sums + cell.inputs * cell.input_line;
-    const float *const by_bias = by_hidden + cell.size * cell.hidden_line;
-    for (i64 gate = 0; gate < cell.gates; ++gate) {
-        const i64 column = cell.input_column(gate), hidden = cell.hidden_column(gate), row = gate * cell.size;
-        float *const of_input = cell.gradient(0) + row * cell.inputs;
-        float *const of_hidden = cell.gradient(2) + row * cell.size;
-        transpose(sums + column, cell.input_line, cell.inputs, cell.size, of_input, cell.inputs);
-        transpose(by_hidden + hidden, cell.hidden_line, cell.size, cell.size, of_hidden, cell.size);
-        std::memcpy(cell.gradient(1) + row, by_bias + cell.first_of_input + column, 4 * cell.size);
-        std::memcpy(cell.gradient(3) + row, by_bias + hidden, 4 * cell.size);
-    }
+    const float *const by_hidden = sums + cell.groups * cell.inputs * cell.columns;
+    const float *const by_bias = by_hidden + cell.groups * cell.size * cell.columns;
+    cell.for_each_gate([&](i64 row, i64 units, i64 group, i64 column, i64 hidden) {
+        const float *const of_input = sums + group * cell.inputs * cell.columns + column;
+        const float *const of_hidden = by_hidden + group * cell.size * cell.columns + hidden;
+        const float *const of_bias = by_bias + group * units_line;
+        transpose(of_input, cell.columns, cell.inputs, units, cell.gradient(0) + row * cell.inputs, cell.inputs);
+        transpose(of_hidden, cell.columns, cell.size, units, cell.gradient(2) + row * cell.size, cell.size);
+        std::memcpy(cell.gradient(1) + row, of_bias + cell.first_of_input + column, 4 * units);
+        std::memcpy(cell.gradient(3) + row, of_bias + hidden, 4 * units);
+    });
 }
 
 }  // namespace memory

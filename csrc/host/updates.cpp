@@ -499,6 +499,14 @@ struct PolicyGiven {
     float *of_log_stds;
 };
 
+// Hidden layers, a memory and a last layer, as train/policies/memory.py has them; of the sequence all but
+// the inputs, and nothing where steps are drawn.
+struct RememberingGiven {
+    const PerceptronGiven *body, *last;
+    const memory::CellGiven *cell;
+    const memory::Sequence *sequence;
+};
+
 // As train/policies/drawing.py has it: steps of a rollout in which a policy acts for `rows` rows. Consecutive steps of
 // inputs and noise are so many numbers apart; those of masks, if there are, and of actions have no gaps.
 struct Drawing {
@@ -511,7 +519,13 @@ struct Drawing {
     i64 noise_step;
     const bool *masks;  // [rows, logits]
     void *actions;      // whole numbers [rows, choices], or floats [rows, dimensions]
-    float *weights;     // those of the actor as forwards needs them, laid once for all steps
+    float *weights;     // those of `last_layers` as forwards needs them, laid once for all steps
+    // Of an actor with a memory, in place of `actor`; its states, which each step replaces; and which rows act, [steps,
+    // rows], or null where all do.
+    const RememberingGiven *remembering;
+    float *state;
+    const bool *active;
+    const PerceptronGiven &last_layers() const { return remembering ? *remembering->last : *actor; }
 };
 
 namespace {
@@ -528,20 +542,36 @@ i64 likeliest(const float *logits, const float *noise, const bool *allowed, i64 
     return found;
 }
 
+// A step of the memory, given the inputs of the network: the inputs of the last layer.
+Inputs remember(const Drawing &given, const Inputs &inputs, i64 step, i64 threads) {
+    static thread_local Buffer buffer;
+    const RememberingGiven &network = *given.remembering;
+    const bool is_lstm = network.cell->is_lstm;
+    const i64 size = network.cell->size, state_size = (is_lstm ? 2 : 1) * size;
+    float *const seen = buffer.of(given.rows * network.cell->inputs);
+    forward(*network.body, inputs, given.rows, seen, nullptr, threads);
+    const bool *const active = given.active ? given.active + step * given.rows : nullptr;
+    const memory::Sequence one{1, given.rows, seen, given.state, nullptr, active};
+    float *const cells = is_lstm ? given.state + size : nullptr;
+    memory::forward(*network.cell, one, given.state, cells, state_size, nullptr, threads);
+    return {given.state, state_size, 0, nullptr, true};
+}
+
 }  // namespace
 
 // Numbers of `weights`, and writes them: before the first step.
-TBS_EXPORTED i64 weights_to_draw(const PerceptronGiven *actor) { return Perceptron(*actor).forwards_size; }
+TBS_EXPORTED i64 weights_to_draw(const PerceptronGiven *last_layers) { return Perceptron(*last_layers).forwards_size; }
 
-TBS_EXPORTED void begin_drawing(const Drawing *given) { Perceptron(*given->actor).lay_forwards(given->weights); }
+TBS_EXPORTED void begin_drawing(const Drawing *given) { Perceptron(given->last_layers()).lay_forwards(given->weights); }
 
 // Writes the actions of a step.
 TBS_EXPORTED void draw_actions(const Drawing *given, i64 step, i64 threads) {
-    Perceptron network(*given->actor);
+    Perceptron network(given->last_layers());
     network.forwards = given->weights;
     const i64 number_size = given->inputs_are_bytes ? 1 : sizeof(float);
-    const Inputs inputs{given->inputs + step * given->inputs_step * number_size, given->inputs_row,
-                        given->inputs_are_bytes, nullptr};
+    Inputs inputs{given->inputs + step * given->inputs_step * number_size, given->inputs_row, given->inputs_are_bytes,
+                  nullptr};
+    if (given->remembering) inputs = remember(*given, inputs, step, threads);
     const PolicyGiven &policy = *given->policy;
     const float *const noise = given->noise + step * given->noise_step;
     const i64 rows = given->rows, each = network.outputs, outputs_row = padded(each);
@@ -920,13 +950,6 @@ TBS_EXPORTED void cell_backward(const memory::CellGiven *given, const memory::Se
                                 i64 threads) {
     memory::backward(*given, *sequence, kept, of_outputs, of_cells, of_inputs, of_state, threads);
 }
-
-// Hidden layers, a memory and a last layer, as train/algorithms/updates.py has them; of the sequence all but the inputs.
-struct RememberingGiven {
-    const PerceptronGiven *body, *last;
-    const memory::CellGiven *cell;
-    const memory::Sequence *sequence;
-};
 
 namespace {
 

@@ -134,19 +134,18 @@ inline Vector exp_of(Vector x) {
     return x < -87.0f ? Vector{} : x > 88.0f ? Vector{} + __builtin_inff() : e;
 }
 
-// (1 - e) / (1 + e) with e = exp(-2 |x|) = 2^(whole + rest), error below 2e-7. NaN stays.
-inline Vector tanh_of(Vector x) {
-    const Whole sign = reinterpret_cast<Whole &>(x) & static_cast<std::int32_t>(0x80000000);
-    Whole bits = reinterpret_cast<Whole &>(x) & 0x7fffffff;
-    const Vector y = reinterpret_cast<Vector &>(bits) * -2.88539008f;  // -2 / log(2)
-    const Vector power = y < -126.0f ? Vector{} - 126.0f : y;
+// 2^x for x within -126 and 126, farther numbers taken as these; relative error 2^-21. NaN stays.
+inline Vector exp2_of(Vector x) {
 #if defined(__AVX512F__)
-    const Vector whole = _mm512_maskz_roundscale_ps(-1, power, 0);
+    // Of a number and NaN these return the second.
+    const Vector y = _mm512_maskz_min_ps(-1, Vector{} + 126.0f, _mm512_maskz_max_ps(-1, Vector{} - 126.0f, x));
+    const Vector whole = _mm512_maskz_roundscale_ps(-1, y, 0);
 #else
     constexpr float magic = 12582912.0f;  // 1.5 * 2^23, which rounds to whole numbers
-    const Vector whole = (power + magic) - magic;
+    const Vector y = x < -126.0f ? Vector{} - 126.0f : x > 126.0f ? Vector{} + 126.0f : x;
+    const Vector whole = (y + magic) - magic;
 #endif
-    const Vector rest = power - whole;  // exact
+    const Vector rest = y - whole;  // exact
     // tests/oracles/derive_polynomials.py: (2^rest - 1) / rest, relative error 2^-21
     Vector e = rest * 0x1.5c648ep-10f + 0x1.3cc5b4p-7f;
     e = e * rest + 0x1.c6b44cp-5f;
@@ -154,16 +153,30 @@ inline Vector tanh_of(Vector x) {
     e = e * rest + 0x1.62e42ep-1f;
     e = e * rest + 1.0f;
 #if defined(__AVX512F__)
-    e = _mm512_maskz_scalef_ps(-1, e, whole);
-    const Vector below = 1.0f + e, near = _mm512_maskz_rcp14_ps(-1, below);
-    Vector found = (1.0f - e) * (near + near * (1.0f - below * near));  // a step of Newton's
+    return _mm512_maskz_scalef_ps(-1, e, whole);
 #else
     Whole exponent = (__builtin_convertvector(whole, Whole) + 127) << 23;
-    e = e * reinterpret_cast<Vector &>(exponent);
-    Vector found = (1.0f - e) / (1.0f + e);
+    return e * reinterpret_cast<Vector &>(exponent);
 #endif
-    Whole result = reinterpret_cast<Whole &>(found) | sign;
-    return reinterpret_cast<Vector &>(result);
+}
+
+// a / b for b from 1 to 2^127.
+inline Vector ratio_of(Vector a, Vector b) {
+#if defined(__AVX512F__)
+    const Vector near = _mm512_maskz_rcp14_ps(-1, b), ratio = a * near;
+    return ratio + ratio * (1.0f - b * near);  // a step of Newton's
+#else
+    return a / b;
+#endif
+}
+
+// 1 / (1 + exp(-x)), error below 2e-7. NaN stays.
+inline Vector sigmoid_of(Vector x) { return ratio_of(Vector{} + 1.0f, 1.0f + exp2_of(x * -1.44269504f)); }
+
+// (1 - e) / (1 + e) with e = exp(-2 x), error below 2e-7. NaN stays.
+inline Vector tanh_of(Vector x) {
+    const Vector e = exp2_of(x * -2.88539008f);  // -2 / log(2)
+    return ratio_of(1.0f - e, 1.0f + e);
 }
 
 // ---- matrices ------------------------------------------------------------------------------------------------

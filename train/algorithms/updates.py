@@ -14,7 +14,7 @@ from torch_batchsim.base.shared import StepResult
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
 from ..base.neighbours import Neighbours, check
 from ..policies.drawing import PolicyRecord
-from ..policies.memory import Given, Past, Taken
+from ..policies.memory import Given, Past, RememberingRecord, Taken
 from ..policies.networks import ActorCritic, Network
 from ..policies.perceptron import Perceptron
 
@@ -131,14 +131,8 @@ class _Remembering:
     def behind(self, past: Past) -> int:
         """Its address, with a past."""
         self._taken = Taken(len(past.ends), None, past)
-        self._record = _RememberingRecord(*self._layers, self._cell.address, self._taken.address)
+        self._record = RememberingRecord(*self._layers, self._cell.address, self._taken.address)
         return ctypes.addressof(self._record)
-
-
-class _RememberingRecord(ctypes.Structure):
-    """The record of a network with a memory for C++."""
-
-    _fields_ = fields(ADDRESS, "body last cell sequence")
 
 
 class _Epoch(ctypes.Structure):

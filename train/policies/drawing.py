@@ -14,6 +14,7 @@ from torch import Tensor
 from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
 from .distributions import CategoricalPolicy
 from .encoders import Observation
+from .memory import Given, RememberingRecord
 from .networks import ActorCritic
 
 
@@ -38,28 +39,43 @@ class _Drawing(ctypes.Structure):
     _fields_ = [*fields(ADDRESS, "actor policy"), ("rows", NUMBER), ("inputs", ADDRESS)]
     _fields_ += fields(NUMBER, "inputs_step inputs_row inputs_are_bytes")
     _fields_ += [("noise", ADDRESS), ("noise_step", NUMBER), *fields(ADDRESS, "masks actions weights")]
+    _fields_ += fields(ADDRESS, "remembering state active")
 
 
 class Drawing:
     """The actions of an agent for all rows of a rollout, step after step; parameters must not change meanwhile.
 
     obs `[T+1, N, ...]`, noise `[T, N, outputs]` of its policy, masks bool `[T+1, N, outputs]` or None; writes actions
-    `[T, N, ...]`. All keep their places.
+    `[T, N, ...]`. With a memory each step also replaces the states `hidden` float32 `[N, state_size]` by those behind
+    it, except where `active` (bool `[T+1, N]`, None: everywhere) is false. All keep their places.
     """
 
     def __init__(
-        self, agent: ActorCritic, obs: Tensor, noise: Tensor, masks: Tensor | None, actions: Tensor
+        self,
+        agent: ActorCritic,
+        obs: Tensor,
+        noise: Tensor,
+        masks: Tensor | None,
+        actions: Tensor,
+        hidden: Tensor,
+        active: Tensor | None,
     ) -> None:
-        actor = agent.actor.perceptron
-        inputs = agent.encoder.flat(obs)
-        record = actor.found()
+        actor, inputs = agent.actor, agent.encoder.flat(obs)
+        record = actor.last_layers.found()
+        remembering: tuple[int | None, ...] = ()
+        if actor.cell is not None:
+            self._cell = Given(actor.cell)
+            self._network = RememberingRecord(actor.perceptron.found(), record, self._cell.address)
+            self._states = hidden, active
+            places = (None if each is None else each.data_ptr() for each in self._states)
+            remembering = ctypes.addressof(self._network), *places
         self._policy = PolicyRecord(agent)
         weights = torch.empty(library().weights_to_draw(record))  # type: ignore[union-attr]
         self._kept = inputs, noise, masks, actions, weights
         given, of_actions = (record, ctypes.addressof(self._policy)), (actions.data_ptr(), weights.data_ptr())
         seen = inputs.data_ptr(), inputs.stride(0), inputs.stride(1), inputs.dtype == torch.uint8
         noises, allowed = (noise.data_ptr(), noise.stride(0)), None if masks is None else masks.data_ptr()
-        self._given = _Drawing(*given, inputs.shape[1], *seen, *noises, allowed, *of_actions)
+        self._given = _Drawing(*given, inputs.shape[1], *seen, *noises, allowed, *of_actions, *remembering)
         self._address, self._threads = ctypes.addressof(self._given), threads()
         self._draw: Any = library().draw_actions  # type: ignore[union-attr]
         library().begin_drawing(self._address)  # type: ignore[union-attr]
@@ -70,14 +86,21 @@ class Drawing:
 
 
 def drawing(
-    agent: ActorCritic, obs: Observation, noise: Tensor, masks: Tensor | None, actions: Tensor
+    agent: ActorCritic,
+    obs: Observation,
+    noise: Tensor,
+    masks: Tensor | None,
+    actions: Tensor,
+    hidden: Tensor,
+    active: Tensor | None,
 ) -> Drawing | None:
-    """A `Drawing`, where C++ can take such an agent and such observations: on the CPU, for layers without a memory that
-    read one Box as it is; else None."""
+    """A `Drawing`, where C++ can take such an agent and such observations: on the CPU, for layers, also with a memory,
+    that read one Box as it is; else None."""
     as_it_is = not isinstance(obs, dict) and agent.observations is None and agent.encoder.takes_as_it_is(obs.dtype)
-    if not as_it_is or not agent.actor.is_perceptron or not agent.actor.perceptron.count or not can_compute(obs):
+    layers = agent.actor.is_perceptron or agent.actor.is_layers_and_memory
+    if not as_it_is or not layers or not agent.actor.perceptron.count or not can_compute(obs):
         return None
-    return Drawing(agent, obs, noise, masks, actions)
+    return Drawing(agent, obs, noise, masks, actions, hidden, active)
 
 
 def log_probs(agent: ActorCritic, outputs: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:

@@ -150,6 +150,12 @@ class Taken:
         self.address = ctypes.addressof(self._record)
 
 
+class RememberingRecord(ctypes.Structure):
+    """The record of a network with a memory for C++: hidden layers, last layer, `Given` and `Taken`."""
+
+    _fields_ = fields(ADDRESS, "body last cell sequence")
+
+
 class _Steps(torch.autograd.Function):
     """Inputs and first state, who computes, ends and activity, and the cell's parameters, to outputs and cells."""
 

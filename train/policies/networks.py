@@ -20,7 +20,7 @@ from ..base.kernels import can_compute
 from ..base.ranks import ALONE, Ranks
 from .distributions import make_policy
 from .encoders import Encoder, Observation, Reading, Trunk, linear, readings
-from .memory import Cell, Past, forgotten
+from .memory import Cell, Past
 from .moments import Moments
 from .perceptron import Perceptron
 
@@ -63,6 +63,11 @@ class Network(nn.Module):
     def is_perceptron(self) -> bool:
         """Whether it has layers only."""
         return self.trunk is None and self.cell is None
+
+    @property
+    def last_layers(self) -> Perceptron:
+        """Those behind the memory, or all without one."""
+        return self.perceptron if self.cell is None else self.last
 
     @property
     def is_layers_and_memory(self) -> bool:
@@ -221,7 +226,7 @@ class Player:
     def begin(self) -> None:
         """Before a rollout."""
         if self.remembers:
-            self.before = self.hidden  # which steps replace, and do not write
+            self.before, self.hidden = self.hidden, self.hidden.clone()  # which steps may write
 
     def outputs(self, observation: Observation, active: Tensor | None) -> Tensor:
         """For the policy, `[N, outputs]`. `active` bool `[N]`: rows that do not act keep their state."""
@@ -235,7 +240,7 @@ class Player:
     def ended(self, ends: Tensor) -> None:
         """Behind a step: which rows have ended an episode, bool `[N]`."""
         if self.remembers:
-            self.hidden = forgotten(self.hidden, ends)
+            self.hidden.masked_fill_(ends.unsqueeze(-1), 0.0)
 
     def forget(self) -> None:
         """Before new episodes in all worlds."""

@@ -34,7 +34,8 @@ class Acting:
         of all steps of its rows `[T, n, outputs]`."""
         self.player.begin()
         if self.rows is None:
-            at_once = drawing(self.agent, storage.obs, noise, storage.action_masks, storage.actions)
+            given = storage.obs, noise, storage.action_masks, storage.actions
+            at_once = drawing(self.agent, *given, self.player.hidden, storage.active)
             if at_once is not None:
                 return at_once.draw
         noises, actions = noise.unbind(), storage.actions.unbind()

@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 from torch_batchsim.train import ActorCritic, PPOConfig
 from torch_batchsim.train.policies.drawing import drawing, log_probs
+from torch_batchsim.train.policies.networks import Player
 
 CPU = torch.device("cpu")
 STEPS, ROWS = 3, 200
@@ -40,7 +41,7 @@ def test_actions_and_log_probabilities(seen, space, masked):
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         actions = torch.zeros_like(wanted)
-        at_once = drawing(agent, obs, noise, masks, actions)
+        at_once = drawing(agent, obs, noise, masks, actions, agent.hidden(ROWS), None)
         for t in range(STEPS):
             at_once.draw(t)
         torch.testing.assert_close(actions, wanted)
@@ -52,12 +53,57 @@ def test_actions_and_log_probabilities(seen, space, masked):
         torch.testing.assert_close(log_probs(agent, outputs, acted, allowed), present)
 
 
+@pytest.mark.parametrize("comes_and_goes", [False, True])
+@pytest.mark.parametrize("space", CHOICES, ids=str)
+@pytest.mark.parametrize("seen", [NUMBERS, BYTES], ids=["numbers", "bytes"])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_actions_of_a_memory(kind, seen, space, comes_and_goes):
+    """On any number of threads; episodes end between steps, and rows that do not act keep their state."""
+    agent, obs, noise, masks = made(seen, space, memory=kind, memory_size=21)
+    ends, active = torch.rand(STEPS, ROWS) < 0.2, torch.rand(STEPS + 1, ROWS) < (0.7 if comes_and_goes else 1.0)
+    wanted = torch.zeros(STEPS, *agent.policy.empty_actions(ROWS).shape, dtype=agent.policy.empty_actions(1).dtype)
+    first = torch.randn(ROWS, agent.state_size)
+
+    def played(step):
+        player = Player(agent, ROWS)
+        player.hidden = first
+        player.begin()
+        actions = torch.zeros_like(wanted)
+        with torch.no_grad():
+            draw = step(player, actions)
+            for t in range(STEPS):
+                draw(t)
+                player.ended(ends[t])
+        assert player.before is first
+        return actions, player.hidden
+
+    def by_torch(player, actions):
+        def draw(t):
+            outputs = player.outputs(obs[t], active[t])
+            agent.policy.sample(outputs, noise[t], actions[t], None if masks is None else masks[t])
+
+        return draw
+
+    def at_once(player, actions):
+        return drawing(agent, obs, noise, masks, actions, player.hidden, active if comes_and_goes else None).draw
+
+    wanted, states = played(by_torch)
+    before = first.clone()
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        actions, found = played(at_once)
+        assert torch.equal(found, states) and torch.equal(first, before)
+        torch.testing.assert_close(actions[active[:-1]], wanted[active[:-1]])
+    torch.set_num_threads(1)
+
+
 def test_other_policies_are_torchs():
     both = spaces.Dict({"a": NUMBERS, "b": NUMBERS})
     picture, double = spaces.Box(0, 255, (9,), np.uint8), spaces.Box(-1, 1, (4,), np.float64)
-    given = [(NUMBERS, {"memory": "gru"}), (NUMBERS, {"norm_obs": True}), (both, {}), (picture, {}), (double, {})]
+    given = [(NUMBERS, {"norm_obs": True}), (both, {}), (picture, {}), (double, {})]
     for seen, settings in given:
         agent = ActorCritic(seen, CHOICES[0], PPOConfig(**settings), CPU)
         obs = {name: torch.zeros(2, 4, 10) for name in "ab"} if seen == both else torch.zeros(2, 4, *seen.shape)
         obs = obs.to(torch.uint8) if seen == picture else obs.double() if seen == double else obs
-        assert drawing(agent, obs, torch.zeros(1, 4, 3), None, torch.zeros(1, 4, dtype=torch.int64)) is None
+        noise, actions = torch.zeros(1, 4, 3), torch.zeros(1, 4, dtype=torch.int64)
+        assert drawing(agent, obs, noise, None, actions, agent.hidden(4), None) is None

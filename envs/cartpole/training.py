@@ -12,14 +12,18 @@ _PPO = {
     "threads": 1,  # more are no faster with such small networks; the bits do not depend on it
 }
 
-# Without PPO's clipping steps are smaller, and so there are more of them. Normalised rewards bring returns within the
-# reach of a critic that learns in small steps. Not every seed holds its pole to the end: see docs/training.md.
+# Without PPO's clipping a step must be smaller, of a whole rollout, whose advantages keep their size where little is left
+# to learn. Normalised rewards bring returns within the reach of a critic that learns in small steps.
 _A2C = {
     **_PPO,
-    "total_steps": 262_144,
-    "num_minibatches": 4,
+    "total_steps": 524_288,
+    "num_minibatches": 1,
     "learning_rate": 2e-3,
+    "gamma": 0.99,
     "gae_lambda": 1.0,
+    "vf_coef": 0.5,
+    "ent_coef": 0.01,
+    "norm_adv": False,
     "norm_reward": True,
 }
 

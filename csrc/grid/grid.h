@@ -12,7 +12,8 @@
 // rounding included: so no row of a box is missed. Coordinates outside, and NaN, belong to a cell at the edge.
 TBS_FUNCTION u32 cell_of(f32 coordinate, f32 edge, u32 cells) {
     const f32 place = (coordinate - edge) * Constants::cells_per_unit;
-    return min(to_u32(place), cells - 1);
+    if (!(place > 0.0f)) return 0;
+    return place < f32(cells) ? u32(place) : cells - 1;
 }
 
 // Puts `count` rows into the grid, row i at place(i) with fields x and y. Call it before `near`, in a system that takes

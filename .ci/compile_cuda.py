@@ -5,6 +5,8 @@ is compiled of each unit; that for the host, which is two seconds of a core, onc
 executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
 optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles
 a unit with rigid bodies as users do.
+
+Where there is a disassembler, no other unit may have instructions whose results for zeros or NaN are others than g++'s.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ sys.path[:0] = [str(ROOT / "tests" / "common"), str(ROOT / "examples" / "experim
 
 from environments.vault import Vault  # noqa: E402
 from micro import Micro  # noqa: E402
+from sass import cuobjdump, disassembled, unsafe  # noqa: E402
 from support import COMPILED  # noqa: E402
 from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
@@ -56,6 +59,8 @@ def main() -> None:
     if nvcc is None:
         print("no nvcc on this machine: CUDA units not compiled")
         return
+    if cuobjdump() is None:
+        print("no cuobjdump with nvdisasm, nor their wheels: instructions not read")
     added_by_torch = ["--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__", "--compiler-options", "-fPIC"]
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wno-unused-parameter,-Wno-unknown-pragmas"]
     flags = [flag for flag in jit.compiler_flags("cuda") if flag != "-O3"]  # which is for the host only
@@ -75,11 +80,14 @@ def main() -> None:
             kind = "-c" if host else "-cubin"
             how = quickly if name in LARGE else []
             subprocess.run([*command, *how, architecture, kind, str(unit), "-o", f"{folder}/unit"], check=True)
+            if not how:  # which takes minutes to disassemble
+                refuse_unsafe(f"{name} ({executor})", Path(folder) / "unit")
         return f"nvcc compiled {name} ({executor}) for sm_{number}{' and the host' if host else ''}"
 
     source, architecture = str(jit.CSRC / "host" / "advantages.cu"), "-gencode=arch=compute_90,code=sm_90"
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([*command, architecture, "-c", source, "-o", f"{folder}/unit"], check=True)
+        refuse_unsafe("advantages.cu", Path(folder) / "unit")
     print("nvcc compiled advantages.cu for sm_90 and the host", flush=True)
 
     # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
@@ -96,6 +104,13 @@ def main() -> None:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for line in pool.map(compile_unit, *zip(*units, strict=True)):
             print(line, flush=True)
+
+
+def refuse_unsafe(name: str, path: Path) -> None:
+    """End the run at instructions of a compiled unit that ``sass.unsafe`` names."""
+    found = unsafe(disassembled(path)) if cuobjdump() else []
+    if found:
+        raise SystemExit(f"nvcc made of {name}, with other results than g++'s: {', '.join(sorted(set(found))[:8])}")
 
 
 if __name__ == "__main__":

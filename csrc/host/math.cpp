@@ -49,6 +49,8 @@ TBS_EACH_3(each_fma, f32, fma(a, b, c), f32, f32, f32)
 TBS_EACH_3(each_clamp, f32, clamp(a, b, c), f32, f32, f32)
 TBS_EACH_1(each_to_bits, u32, to_bits(a), f32)
 TBS_EACH_1(each_from_bits, f32, from_bits(a), u32)
+TBS_EACH_1(each_to_i32, i32, to_i32(a), f32)
+TBS_EACH_1(each_to_u32, u32, to_u32(a), f32)
 
 #define TBS_OF_VECTOR(Vector, n)                                                       \
     TBS_EACH_2(each_dot_##n, f32, dot(a, b), Vector, Vector)                           \

@@ -106,7 +106,7 @@ TBS_FUNCTION Ray ray_through(const Camera &camera, const Lens &lens, u32 column,
 
 TBS_FUNCTION vec3 unpack(u32 colour) { return {f32(colour >> 16 & 255), f32(colour >> 8 & 255), f32(colour & 255)}; }
 TBS_FUNCTION u32 pack(vec3 c) {
-    const auto part = [](f32 x) { return u32(i32(rint(clamp(x, 0.0f, 255.0f)))); };
+    const auto part = [](f32 x) { return u32(to_i32(rint(clamp(x, 0.0f, 255.0f)))); };
     return part(c.x) << 16 | part(c.y) << 8 | part(c.z);
 }
 TBS_FUNCTION vec3 mix(vec3 a, vec3 b, f32 share) {

@@ -211,23 +211,81 @@ template <class A, class B>
 inline constexpr bool same_signedness =
     std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_signed_v<A> == std::is_signed_v<B>;
 
+namespace detail {
+
+// nvcc makes min.f32 of `b < a ? b : a` with a zero, of which -0 is then less than +0, and its assembler .SAT of
+// max(0, min(1, x)), which is 0 for a NaN. setp and selp are kept, or become an instruction with the same results;
+// compared with other signs the assembler does not see a minimum.
+template <class T>
+TBS_FUNCTION T lesser(T a, T b) { return b < a ? b : a; }
+template <class T>
+TBS_FUNCTION T greater(T a, T b) { return a < b ? b : a; }
+#if defined(__CUDA_ARCH__)
+TBS_FUNCTION f32 lesser(f32 a, f32 b) {
+    f32 found;
+    asm("{.reg .pred p; setp.gt.f32 p, %3, %4; selp.f32 %0, %2, %1, p;}"
+        : "=f"(found) : "f"(a), "f"(b), "f"(-b), "f"(-a));
+    return found;
+}
+TBS_FUNCTION f32 greater(f32 a, f32 b) {
+    f32 found;
+    asm("{.reg .pred p; setp.lt.f32 p, %1, %2; selp.f32 %0, %2, %1, p;}" : "=f"(found) : "f"(a), "f"(b));
+    return found;
+}
+TBS_FUNCTION f64 lesser(f64 a, f64 b) {
+    f64 found;
+    asm("{.reg .pred p; setp.lt.f64 p, %2, %1; selp.f64 %0, %2, %1, p;}" : "=d"(found) : "d"(a), "d"(b));
+    return found;
+}
+TBS_FUNCTION f64 greater(f64 a, f64 b) {
+    f64 found;
+    asm("{.reg .pred p; setp.lt.f64 p, %1, %2; selp.f64 %0, %2, %1, p;}" : "=d"(found) : "d"(a), "d"(b));
+    return found;
+}
+#endif
+
+}  // namespace detail
+
 // In the common type of both: min(x, 0) of an f32 x is an f32. As std::min: the first one if they are equal (-0 and +0
 // are) or one is a NaN.
 template <Number A, Number B>
 TBS_FUNCTION auto min(A a, B b) {
     static_assert(same_signedness<A, B>, "tbs::min: one argument is signed, the other is not: cast one");
     using T = std::common_type_t<A, B>;
-    return T(b) < T(a) ? T(b) : T(a);
+    return detail::lesser(T(a), T(b));
 }
 template <Number A, Number B>
 TBS_FUNCTION auto max(A a, B b) {
     static_assert(same_signedness<A, B>, "tbs::max: one argument is signed, the other is not: cast one");
     using T = std::common_type_t<A, B>;
-    return T(a) < T(b) ? T(b) : T(a);
+    return detail::greater(T(a), T(b));
 }
 // x limited to [low, high], low <= high. A NaN x stays a NaN.
 template <Number X, Number Low, Number High>
 TBS_FUNCTION auto clamp(X x, Low low, High high) { return min(max(x, low), high); }
+
+// The integer towards zero; beyond the range its nearest end, 0 of a NaN. i32(x) is undefined there.
+TBS_FUNCTION i32 to_i32(f32 x) {
+#if defined(__CUDA_ARCH__)
+    return __float2int_rz(x);
+#else
+    const bool fits = abs(x) < 0x1p31f;
+    const i32 whole = i32(fits ? x : 0.0f), beyond = x < 0 ? -0x7fffffff - 1 : x > 0 ? 0x7fffffff : 0;
+    return fits ? whole : beyond;
+#endif
+}
+// The same as u32.
+TBS_FUNCTION u32 to_u32(f32 x) {
+#if defined(__CUDA_ARCH__)
+    return __float2uint_rz(x);
+#else
+    const bool fits = x > 0 && x < 0x1p32f;
+    const u32 whole = u32(fits ? x : 0.0f);
+    return x >= 0x1p32f ? 0xffffffffu : whole;
+#endif
+}
+TBS_F32_ONLY(to_i32);
+TBS_F32_ONLY(to_u32);
 
 // ---- helpers of this header -----------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ inline constexpr u32 block_items = simd_width;
 // a * b + c and c - a * b, rounded once; min and max as in tbs; a where the condition holds, else b.
 TBS_FUNCTION f32 madd(f32 a, f32 b, f32 c) { return fma(a, b, c); }
 TBS_FUNCTION f32 nmadd(f32 a, f32 b, f32 c) { return fma(-a, b, c); }
-TBS_FUNCTION f32 lesser(f32 a, f32 b) { return b < a ? b : a; }
-TBS_FUNCTION f32 greater(f32 a, f32 b) { return a < b ? b : a; }
+TBS_FUNCTION f32 lesser(f32 a, f32 b) { return min(a, b); }
+TBS_FUNCTION f32 greater(f32 a, f32 b) { return max(a, b); }
 TBS_FUNCTION f32 root(f32 a) { return sqrt(a); }
 TBS_FUNCTION bool below(f32 a, f32 b) { return a < b; }
 TBS_FUNCTION f32 pick(bool condition, f32 a, f32 b) { return condition ? a : b; }

@@ -9,7 +9,7 @@ struct Chart {
     u64 free[cells], reached[cells];
 };
 
-TBS_FUNCTION i32 cell_of(f32 at) { return clamp(i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1); }
+TBS_FUNCTION i32 cell_of(f32 at) { return clamp(to_i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1); }
 
 // Removes the cells in which an agent would overlap a standing body, with some slack.
 TBS_CALLED void block(Chart &chart, const physics::Pose &pose, vec3 half) {

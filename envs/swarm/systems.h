@@ -36,7 +36,7 @@ TBS_SYSTEM void spawn_drones(World &world) {
     Random &random = world.random();
     const f32 rate = world.parameters.spawn_rate + world.parameters.spawn_growth * f32(world.step() - 1);
     const i32 room = Constants::drones - i32(world.count<Drone>());
-    const i32 number = min(i32(min(rate, 4.0f) + random.uniform()), min(4, room));  // `rate` on average
+    const i32 number = min(to_i32(min(rate, 4.0f) + random.uniform()), min(4, room));  // `rate` on average
     for (i32 i = 0; i < number; ++i) {
         const f32 along = random.uniform(-1.0f, 1.0f), side = random.chance(0.5f) ? 1.0f : -1.0f;
         world.create<Drone>(random.chance(0.5f) ? Place{along, side} : Place{side, along}, Hull{1});

@@ -38,6 +38,7 @@ class Kernel:
         registers, stack: of a thread, in registers and bytes.
         accesses: how many instructions there are by name and bytes, such as ``("LDG", 16)``.
         instructions: all of them.
+        unsafe: those of ``unsafe``.
     """
 
     nodes: tuple[str, ...]
@@ -46,6 +47,7 @@ class Kernel:
     stack: int
     accesses: Counter[tuple[str, int]] = field(default_factory=Counter)
     instructions: int = 0
+    unsafe: list[str] = field(default_factory=list)
 
     def count(self, name: str) -> int:
         """Instructions of one name, whatever their width."""
@@ -78,12 +80,42 @@ def kernels(environment: Environment, executor: str) -> list[Kernel]:
         return counted(cubin, nodes)
 
 
+def disassembled(path: Path) -> str:
+    """The instructions of all kernels in a compiled unit."""
+    return _listed("-sass", path)
+
+
+def _listed(option: str, path: Path) -> str:
+    tool = cuobjdump()
+    assert tool is not None
+    environment = {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", ""), str(Path(tool).parent)])}
+    return subprocess.run([tool, option, str(path)], check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def unsafe(text: str) -> list[str]:
+    """Instructions of a disassembly whose results for zeros or NaN are others than g++'s.
+
+    nvcc makes minima of a zero of ``x < 0 ? x : 0``: they give -0 of -0; maxima of a -0 likewise. What is saturated
+    gives 0 of a NaN.
+    """
+    found = []
+    for line in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?([A-Z][^;]*?)\s*;", text):
+        operation, _, operands = line.partition(" ")
+        name, *modifiers = operation.split(".")
+        if name.startswith("FMNMX") and "NAN" not in modifiers:
+            *values, chosen = [operand.strip() for operand in operands.split(",")][1:]
+            zeros = [value for value in values if re.fullmatch(r"-?(?:U?RZ|0)(?:\.reuse)?", value)]
+            wrong = any(zero.startswith("-") == (chosen == "!PT") for zero in zeros)
+        else:
+            wrong = name[0] in "FDH" and "SAT" in modifiers
+        if wrong:
+            found.append(line)
+    return found
+
+
 def counted(cubin: Path, nodes: Iterable[str]) -> list[Kernel]:
     """The kernels of a compiled unit, those of steps first; their nodes by the names of their C++ types."""
-    tool = cuobjdump()
-    environment = {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", ""), str(Path(tool).parent)])}
-    run = {"check": True, "capture_output": True, "text": True, "env": environment}
-    usage = subprocess.run([tool, "-res-usage", str(cubin)], **run).stdout
+    usage = _listed("-res-usage", cubin)
     found: dict[str, Kernel] = {}
     for name, registers, stack in re.findall(r"Function (\S+?):\s*REG:(\d+) STACK:(\d+)", usage):
         # A mangled name has each type once, with its length in front.
@@ -91,9 +123,9 @@ def counted(cubin: Path, nodes: Iterable[str]) -> list[Kernel]:
         own = sorted((place, re.sub(r"Node\d+_", "", node)) for node, place in first.items() if place >= 0)
         names = tuple(node for _, node in own)
         found[name] = Kernel(names, "ChooseMasked" in names, int(registers), int(stack))
-    sass = subprocess.run([tool, "-sass", str(cubin)], **run).stdout
-    for part in sass.split("Function : ")[1:]:
+    for part in disassembled(cubin).split("Function : ")[1:]:
         kernel = found[part.split(None, 1)[0]]
+        kernel.unsafe = unsafe(part)
         for operation in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", part):
             kernel.instructions += 1
             name, *modifiers = operation.split(".")

@@ -14,6 +14,7 @@ using namespace tbs;
     }
 #define UNARY(name) UNARY_AS(name, tbs::name(x))
 #define PREDICATE(name) UNARY_AS(name, (tbs::name(x) ? 1.0f : 0.0f))
+#define CONVERSION(name) UNARY_AS(name, from_bits(u32(tbs::name(x))))
 #define BINARY(name)                                                                            \
     extern "C" void loop_##name(const f32 *__restrict a, const f32 *__restrict b,               \
                                 f32 *__restrict y, i64 n) {                                     \
@@ -46,6 +47,8 @@ PREDICATE(isnan)
 PREDICATE(isinf)
 PREDICATE(isfinite)
 PREDICATE(signbit)
+CONVERSION(to_i32)
+CONVERSION(to_u32)
 BINARY(atan2)
 BINARY(pow)
 BINARY(hypot)

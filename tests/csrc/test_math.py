@@ -20,6 +20,7 @@ REFERENCE = {name: getattr(np, name) for name in BOUND if hasattr(np, name)}
 REFERENCE |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "pow": np.power}
 REFERENCE |= {"fmod": np.fmod, "copysign": np.copysign}
 EXACT = ["sqrt", "floor", "ceil", "trunc", "rint", "round", "abs", "isnan", "isinf", "isfinite", "signbit"]
+CONVERSIONS = ["to_i32", "to_u32"]
 EXACT_BINARY = ["fmod", "min", "max", "copysign", "divide"]
 SPECIAL = [0, 1e-45, 1e-40, 2.0**-126, 1e-9, 0.25, 0.5, 0.75, 1, np.nextafter(f32(1), f32(2)), 1.5, 2, 2.5, 3, 3.5, 4]
 SPECIAL += [88, 89, 103, 104, 127, 128, 149, 150, 151, 2**22 + 1, 2**23 + 1, 2**24 - 1, 2**24, 1e9, 1e30]
@@ -233,13 +234,13 @@ def bit_points(name):
     return [np.concatenate([every(40009), SPECIAL, around(np.arange(1, 2000) * (np.pi / 2), 3)])]
 
 
-@pytest.mark.parametrize("name", UNARY + EXACT + BINARY + EXACT_BINARY)
+@pytest.mark.parametrize("name", UNARY + EXACT + CONVERSIONS + BINARY + EXACT_BINARY)
 def test_one_element_at_a_time_gives_the_same_bits(library, name):
     points = bit_points(name)
     assert same(call(library[f"loop_{name}"], *points), call(library[f"each_{name}"], *points)).all()
 
 
-@pytest.mark.parametrize("name", UNARY + EXACT + BINARY + EXACT_BINARY)
+@pytest.mark.parametrize("name", UNARY + EXACT + CONVERSIONS + BINARY + EXACT_BINARY)
 def test_every_build_gives_the_same_bits(library, other_build, name):
     points = bit_points(name)
     assert same(call(library[f"loop_{name}"], *points), call(other_build[f"loop_{name}"], *points)).all()
@@ -252,14 +253,14 @@ def test_loops_vectorise(compiler, machine):
     vectorised = set(map(int, re.findall(r"math_library\.cpp:(\d+):\d+: optimized: loop vectorized", report)))
     source = (HERE / "math_library.cpp").read_text().splitlines()
     for number, line in enumerate(source, 1):
-        name = re.match(r"(?:UNARY|PREDICATE|BINARY)\((\w+)\)", line)
+        name = re.match(r"(?:UNARY|PREDICATE|CONVERSION|BINARY)\((\w+)\)", line)
         if name:
             assert number in vectorised, name[1]
 
 
 def test_nvcc_flags_change_nothing(compiler):
     """nvcc makes the same instructions, whatever -fmad and the precision of division and root are."""
-    calls = [f"y[i] += tbs::{name}(x[i]);" for name in UNARY + EXACT] + [
+    calls = [f"y[i] += tbs::{name}(x[i]);" for name in UNARY + EXACT + CONVERSIONS] + [
         f"y[i] += tbs::{name}(x[i], x[i + 1]);" for name in BINARY + EXACT_BINARY
     ]
     text = """

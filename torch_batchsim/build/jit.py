@@ -30,7 +30,7 @@ from ..base import openmp
 from ..declare.declaration import ENGINE_HEADERS as CSRC
 from ..errors import BuildError
 from ..resolve.program import Program
-from . import checked, compiler
+from . import checked, compiler, toolkit
 from .cache import (
     WARNINGS,
     build_folder,
@@ -478,13 +478,17 @@ def cuda_compiler() -> str:
 
 def missing_tools(cuda: bool) -> list[str]:
     """A sentence for each tool of a build that this machine lacks, with the package that brings it."""
-    lacks = []
-    for find in (cpp_compiler, *([cuda_compiler] if cuda else []), _ninja):
+    lacks: list[str] = []
+    for find in (cpp_compiler, *([cuda_compiler, _cuda_runtime] if cuda else []), _ninja):
         try:
             find()
         except BuildError as error:
-            lacks.append(str(error))
+            lacks += [str(error)] if str(error) not in lacks else []
     return lacks
+
+
+def _cuda_runtime() -> Path:
+    return toolkit.runtime(cuda_compiler(), cpp_compiler())
 
 
 @cache
@@ -602,6 +606,10 @@ def _compile(
         changes |= compiler.logged("PYTORCH_NVCC", cuda_compiler(), folder)
     changes["PATH"] = os.pathsep.join([changes["PATH"], *_ninja_folders()])
     previous = {variable: os.environ.get(variable) for variable in changes}
+    home = cpp_extension.CUDA_HOME
+    if cuda:
+        linked = [*linked, *toolkit.linker_flags(cuda_compiler(), cpp_compiler(), folder)]
+        cpp_extension.CUDA_HOME = str(toolkit.home(cuda_compiler()))  # found when torch's module was imported
     _hidden.update(previous)
     os.environ.update(changes)
     try:
@@ -627,6 +635,7 @@ def _compile(
             else:
                 os.environ[variable] = value
         _hidden.clear()
+        cpp_extension.CUDA_HOME = home
     return None
 
 

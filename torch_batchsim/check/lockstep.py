@@ -123,11 +123,13 @@ def state_difference(
 
 
 def first_difference(one: torch.Tensor, other: torch.Tensor) -> tuple[list[int], Any, Any] | None:
-    """Index and values of the first element that differs in a bit; None where no element differs."""
+    """Index and values of the first element that differs in a bit; None where no element differs. All NaN are alike."""
     if one.numel() == 0:
         return None
     bits = [tensor.contiguous().reshape(-1, 1).view(torch.uint8) for tensor in (one, other)]
     wrong = (bits[0] != bits[1]).any(1)
+    if one.is_floating_point():
+        wrong &= ~(one.isnan() & other.isnan()).reshape(-1)
     if not bool(wrong.any()):
         return None
     index = np.unravel_index(int(wrong.nonzero()[0]), tuple(one.shape))

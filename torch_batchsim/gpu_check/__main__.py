@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     if facts["missing"]:
         print("\n".join(facts["missing"]))
     else:
+        print(f"step in C++: {facts['machine']['step in C++']}", flush=True)
         known = {stage["name"] for stage in done}
         chosen = [stage for stage in stages if options.stages is None or stage.name in options.stages]
         report["stages"] = [*done, *earlier.values()]  # those that ran out of time stay until they run again

@@ -77,6 +77,16 @@ class Sky(Component):  # fields of several types, with padding
     odd: u32
 
 
+class Edge(Component):  # what functions make of a number at the end of its range
+    x: f32
+    least: f32
+    most: f32
+    unit: f32
+    unit_or_one: f32
+    whole: i32
+    natural: u32
+
+
 class Garden(Environment):
     """Plants that sow and wither. Every row sows at once; pollen is found by 256 lanes and lasts for one step.
 
@@ -84,14 +94,16 @@ class Garden(Environment):
     """
 
     systems = "garden.h"
-    singletons = [Sky]
+    singletons = [Sky, Edge]
     constants = Constants(
         room=Option(16, minimum=16, help="plants for which a world has room at first; a quarter may be sown in a step"),
         limit=Option(128, minimum=16, help="plants in a world at most"),
     )
     parameters = Parameters(lifetime=9, max_episode_steps=Option(24, minimum=1))
     start = TaskGraph("settle_in")
-    step = TaskGraph("shine", "tend", "go_home", "grow", "sow", "pollinate", "land", "tally", "wither", "judge")
+    step = TaskGraph(
+        "shine", "tend", "go_home", "grow", "sow", "pollinate", "land", "tally", "wither", "try_edges", "judge"
+    )
     observe = TaskGraph("look", "see_who_is_there")
     observation = {"senses": "Gardener.Senses", "plot": "Gardener.Plot"}
     action = "Gardener.Water"

@@ -76,6 +76,13 @@ TBS_SYSTEM void wither(World &world, const Stem &stem, Entity self) {
     if (stem.age > world.parameters.lifetime || world.random().chance(0.05f)) world.destroy(self);
 }
 
+TBS_SYSTEM void try_edges(World &world, Edge &edge) {
+    constexpr u32 edges[] = {0u,          0x80000000u, 0x7fc00000u, 0xffc00000u,   // zeros, NaN
+                             0x7f800000u, 0xff800000u, 0x4f000000u, 0xcf000001u};  // infinities, around i32
+    const f32 x = from_bits(edges[world.step() % 8]);
+    edge = Edge{x, min(0.0f, x), max(-0.0f, x), clamp(x, 0.0f, 1.0f), max(0.0f, min(1.0f, x)), to_i32(x), to_u32(x)};
+}
+
 TBS_SYSTEM void judge(World &world, const Sky &sky, Episode &episode) {
     episode.terminated = world.count<Plant>() == 0 || (sky.odd % 32 == 7 && world.step() > 3);
     episode.truncated = episode.step >= u32(world.parameters.max_episode_steps);

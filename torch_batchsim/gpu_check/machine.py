@@ -13,6 +13,7 @@ from ..bench.report import machine_facts
 from ..build import jit
 from ..errors import BuildError
 from ..resolve.chip import chip_bytes_of
+from ..run import step_call
 
 
 def missing() -> list[str]:
@@ -42,7 +43,7 @@ def facts() -> dict[str, object]:
     host = machine_facts("cpu")
     found |= {"processor": host.pop("device"), **host}
     found["torch's CUDA"] = torch.version.cuda or "none"
-    found["step in C++"] = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+    found["step in C++"] = step_call.obstacle_in_torch() or "yes"
     try:
         found["nvcc"] = _version([jit.cuda_compiler(), "--version"])
     except BuildError:

@@ -15,7 +15,7 @@ from ..declare.declaration import ENGINE_HEADERS
 
 Array: TypeAlias = "np.ndarray | np.float32 | torch.Tensor | float"
 
-FLOAT, BITS, BOOL = np.dtype(np.float32), np.dtype(np.uint32), np.dtype(np.bool_)
+FLOAT, BITS, BOOL, INT = (np.dtype(kind) for kind in (np.float32, np.uint32, np.bool_, np.int32))
 
 VECTORS = (2, 3, 4)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .array_calls import BITS, BOOL, FLOAT, Array, each
+from .array_calls import BITS, BOOL, FLOAT, INT, Array, each
 
 __all__ = [
     "abs", "acos", "asin", "atan", "atan2", "ceil", "clamp", "copysign", "cos", "divide", "exp", "exp2", "floor", "fma",
     "fmod", "from_bits", "hypot", "isfinite", "isinf", "isnan", "log", "log2", "max", "min", "pow", "rint", "round",
-    "signbit", "sin", "sincos", "sqrt", "tan", "tanh", "to_bits", "trunc",
+    "signbit", "sin", "sincos", "sqrt", "tan", "tanh", "to_bits", "to_i32", "to_u32", "trunc",
 ]  # fmt: skip
 
 
@@ -176,6 +176,16 @@ def isfinite(x: Array) -> Any:
 def signbit(x: Array) -> Any:
     """Is the sign bit set? True for -0 too. (bool)"""
     return each("signbit", [x], dtypes=[BOOL, FLOAT])
+
+
+def to_i32(x: Array) -> Any:
+    """The integer towards zero, as int32: the nearest one of a number out of range, 0 of a NaN."""
+    return each("to_i32", [x], dtypes=[INT, FLOAT])
+
+
+def to_u32(x: Array) -> Any:
+    """The integer towards zero, as uint32: the nearest one of a number out of range, 0 of a NaN."""
+    return each("to_u32", [x], dtypes=[BITS, FLOAT])
 
 
 def to_bits(x: Array) -> Any:

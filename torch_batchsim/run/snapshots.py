@@ -33,9 +33,23 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
             held[name].view(len(ended), -1)[~ended] = 0
     tables = {name: table.state() for name, table in sim.memory.tables.items() if not table.archetype.scratch}
     clear_padding(sim.program, held, tables)
+    _make_nans_alike(sim, held, tables)
     for name, state in tables.items():
         held |= {f"{name} {part}": tensor.cpu() for part, tensor in state.items()}
     return held
+
+
+def _make_nans_alike(sim: Simulator, held: Tensors, tables: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+    """Give every NaN of copied rows one sign and payload, which differ between processors."""
+    for column in sim.program.columns.values():
+        if column.dynamic:
+            places = [tables[column.table][column.name]] if column.table in tables else []
+        else:
+            places = [held[name] for start in ("column_", "final_") if (name := start + column.c_name) in held]
+        for field in column.component.fields:
+            for place in places if field.type.dtype.is_floating_point else ():
+                numbers = sim.memory.view(place, column, field)
+                numbers[numbers.isnan()] = torch.nan
 
 
 def of_worlds(held: Mapping[str, torch.Tensor], worlds: torch.Tensor) -> Tensors:
@@ -57,13 +71,16 @@ def first_worlds(sim: Simulator, count: int, *, final: bool = True) -> Tensors:
 
 
 def assert_same_bits(expected: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor], where: str = "") -> None:
-    """Raise AssertionError with the names and bytes that differ, after the words ``where``; shapes do not count."""
+    """Raise AssertionError with the names and bytes that differ, after the words ``where``; shapes do not count.
+
+    All NaN are alike.
+    """
     missing = [*(name for name in expected if name not in found), *(name for name in found if name not in expected)]
     if missing:
         raise AssertionError(f"{where}only one side has {', '.join(missing)}")
     wrong = []
     for name, tensor in expected.items():
-        a, b = (t.cpu().contiguous().view(-1).view(torch.uint8) for t in (tensor, found[name]))
+        a, b = (_bytes(t) for t in (tensor, found[name]))
         if a.shape != b.shape:
             wrong.append(f"{name} has {b.numel()} bytes for {a.numel()}")
         elif not torch.equal(a, b):
@@ -71,3 +88,10 @@ def assert_same_bits(expected: Mapping[str, torch.Tensor], found: Mapping[str, t
             wrong.append(f"{name} differs in {len(at)} of {len(a)} bytes, first at {at[:4].tolist()}")
     if wrong:
         raise AssertionError(where + "; ".join(wrong[:8]) + ("; ..." if len(wrong) > 8 else ""))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    host = tensor.cpu().contiguous().view(-1)
+    if host.is_floating_point():
+        host = host.masked_fill(host.isnan(), torch.nan)
+    return host.view(torch.uint8)

@@ -73,6 +73,13 @@ def make(
         return never
 
 
+def obstacle_in_torch() -> str | None:
+    """Why C++ cannot read tensors of this torch, None where it can: then steps run in C++ if the module compiles."""
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        return f"torch {torch.__version__} is too old"
+    return None if _counts_can_be_read() else f"torch {torch.__version__} counts references elsewhere"
+
+
 def _warn(error: Exception) -> None:
     text = f"steps take some microseconds longer, because their call could not be made: {error}"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
@@ -120,10 +127,8 @@ def _held(is_held: Callable[[bytes], bool], places: OutputSet) -> bool:
 def _module() -> Any:
     """The compiled module; None, with a warning, where it cannot be compiled."""
     try:
-        if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-            raise ImportError(f"torch {torch.__version__} is too old")
-        if not _counts_can_be_read():
-            raise ImportError(f"torch {torch.__version__} counts references elsewhere")
+        if (obstacle := obstacle_in_torch()) is not None:
+            raise ImportError(obstacle)
         made = jit.load_module("step_call")
         outputs.held = partial(_held, made.is_held)
         return made

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import sass
 from torch_batchsim.envs.cartpole import CartPole
@@ -11,6 +14,7 @@ from torch_batchsim.envs.swarm import Swarm
 
 from torch_batchsim.bench.levels import level
 from torch_batchsim.bench.physics_levels import CONTACTS, Levels, physics_options
+from torch_batchsim.build import jit
 
 pytestmark = [
     pytest.mark.full,
@@ -37,11 +41,11 @@ LIMITS = {
 
 @pytest.mark.parametrize("environment", LIMITS, ids=lambda e: e.__name__)
 def test_no_hot_kernel_grows(environment: type) -> None:
-    """The kernels of a step with `graph`: no stack, and no more memory instructions than they need."""
+    """The kernels of a step with `graph`: no stack, no more memory instructions than they need, and g++'s results."""
     found = [kernel for kernel in sass.kernels(environment(), "graph") if not kernel.resets]
     assert {kernel.nodes[-1] for kernel in found} == set(LIMITS[environment])
     for kernel in found:
-        assert kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0, kernel
+        assert kernel.stack == kernel.count("LDL") == kernel.count("STL") == 0 and not kernel.unsafe, kernel
         loads, stores = LIMITS[environment][kernel.nodes[-1]]
         assert kernel.count("LDG") <= loads and kernel.count("STG") <= stores, kernel
 
@@ -58,6 +62,7 @@ def test_rigid_bodies_leave_registers_for_twelve_warps() -> None:
     environment = Levels(physics={**physics_options(level(0)), "contacts": CONTACTS})
     (kernel,) = (k for k in sass.kernels(environment, "graph") if "physics_simulate" in k.nodes)
     assert kernel.registers <= 168 and kernel.stack <= 6_600  # 500 of them for meetings, which all worlds have
+    assert not kernel.unsafe
     by_16 = kernel.accesses["LD", 16] + kernel.accesses["ST", 16]
     assert by_16 > 300  # of generic loads and stores: rows, and contacts' fields
 
@@ -68,3 +73,31 @@ def test_rows_move_as_vectors() -> None:
     assert kernel.accesses["LDG", 16] > 1 and kernel.accesses["STG", 16] > 1
     # What is left: actions of each type, flags, reward, counters, seeds of worlds that begin.
     assert kernel.accesses["LDG", 4] <= 12 and kernel.accesses["STG", 4] <= 16
+
+
+TEXTS = """
+#include "tbs/math.h"
+#define KERNEL(name, text) \
+    extern "C" __global__ void name(const float *in, float *out) { float x = in[threadIdx.x]; out[threadIdx.x] = text; }
+"""
+UNSAFE = {  # and the instruction that is found
+    "x < 0.0f ? x : 0.0f": "FMNMX", "-0.0f < x ? x : -0.0f": "FMNMX", "__saturatef(x)": "FADD.SAT",
+    "fmaxf(0.0f, fminf(1.0f, x))": "FADD.SAT",
+}  # fmt: skip
+SAFE = [
+    "tbs::min(0.0f, x)", "tbs::min(x, 0.0f)", "tbs::max(0.0f, x)", "tbs::max(x, 0.0f)", "tbs::min(-0.0f, x)",
+    "tbs::max(-0.0f, x)", "tbs::max(0.0f, tbs::min(1.0f, x))", "tbs::min(1.0f, tbs::max(0.0f, x))",
+    "tbs::clamp(x, 0.0f, 1.0f)", "tbs::clamp(1.0f, 0.0f, x)", "tbs::min(tbs::f64(x), 0.0)", "0.0f < x ? x : 0.0f",
+]  # fmt: skip
+
+
+def test_results_for_zeros_and_nan_are_those_of_gxx(tmp_path: Path) -> None:
+    """`min`, `max` and `clamp` become instructions with one meaning; others are found."""
+    texts = [*UNSAFE, *SAFE]
+    unit, cubin = tmp_path / "unit.cu", tmp_path / "unit.cubin"
+    unit.write_text(TEXTS + "".join(f"KERNEL(k{i:02}, {text})\n" for i, text in enumerate(texts)))
+    command = [sass.nvcc(), *jit.compiler_flags("cuda"), f"-I{jit.CSRC}", "-arch=sm_90", "-cubin", str(unit)]
+    subprocess.run([*command, "-o", str(cubin)], check=True)
+    parts = sass.disassembled(cubin).split("Function : ")[1:]
+    found = {texts[int(part[1:3])]: [line.partition(" ")[0] for line in sass.unsafe(part)] for part in parts}
+    assert found == {text: [UNSAFE[text]] if text in UNSAFE else [] for text in texts}

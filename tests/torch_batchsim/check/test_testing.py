@@ -6,8 +6,10 @@ import pytest
 import torch
 from environments.duel import Duel
 from environments.zoo import Zoo
+from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim.check.lockstep import first_difference
 from torch_batchsim.testing import assert_same_bits, first_worlds, of_worlds, random_actions, snapshot
 
 
@@ -39,6 +41,27 @@ def test_bits_are_compared_and_not_numbers() -> None:
     for sides in (({"a": zero}, {}), ({}, {"a": zero})):
         with pytest.raises(AssertionError, match="only one side has a"):
             assert_same_bits(*sides)
+
+
+def nans(*bits: int) -> torch.Tensor:
+    return torch.tensor(bits).to(torch.int32).view(torch.float32)
+
+
+def test_all_nans_are_alike() -> None:
+    """Their signs and payloads differ between processors."""
+    one, other = nans(0x7FC00000, 0x7FFFFFFF), nans(-0x400000, 0x7FC00001)
+    assert_same_bits({"a": one}, {"a": other})
+    assert first_difference(one, other) is None
+    assert first_difference(one, torch.zeros(2)) is not None
+    states = []
+    for given in (one, other):
+        sim = Simulator(CartPole(), 2)
+        sim.reset(seed=1)
+        sim.tensor("Cart.CartState.theta").view(-1)[:] = given
+        states.append(snapshot(sim))
+        assert torch.equal(sim.tensor("Cart.CartState.theta").view(-1).view(torch.int32), given.view(torch.int32))
+    assert_same_bits(*states)
+    assert states[0]["column_Cart_CartState"].view(torch.float32).isnan().sum() == 2
 
 
 def test_random_actions_keep_to_the_masks_of_the_moment() -> None:

@@ -250,7 +250,7 @@ def test_a_spoiled_process_is_followed_by_another(tmp_path: Path, monkeypatch: p
 
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {"machine": {"GPU": "1 x Made Up"}, "missing": []}
+    facts = {"machine": {"GPU": "1 x Made Up", "step in C++": "yes"}, "missing": []}
     monkeypatch.setattr(command, "_facts", lambda seconds: facts)
 
 
@@ -264,7 +264,7 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
     status, found, page = run_command(tmp_path / "a", "--stages", "raises,figures")
     assert status == 1 and found["status"] == "failed"
     assert [stage["name"] for stage in found["stages"]] == ["raises", "figures"]
-    assert found["machine"] == {"GPU": "1 x Made Up"} and found["format"] == report.FORMAT
+    assert found["machine"]["GPU"] == "1 x Made Up" and found["format"] == report.FORMAT
     assert found["stages"][1]["tables"]["speeds"][0] == {"worlds": 1024, "speed": 12345.678, "what": "a|b"}
     for part in (
         "| raises | **failed** | 1 passed |", "| GPU | 1 x Made Up |", "| 1,024 | 12,346 | a\\|b |", "| 8 |  | c |",
@@ -272,7 +272,7 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
     ):  # fmt: skip
         assert part in page
     printed = capsys.readouterr().out
-    assert "failed   raises" in printed and "passed   figures" in printed
+    assert printed.startswith("step in C++: yes\n") and "failed   raises" in printed and "passed   figures" in printed
     status, found, page = run_command(tmp_path / "b", "--stages", "figures,skips")
     assert status == 0 and found["status"] == "passed" and "All checks have passed" in page
 
@@ -384,6 +384,7 @@ def test_the_machine_is_described_without_git_and_other_tools() -> None:
     lacks = [sentence for sentence in found["missing"] if sentence.startswith("no C++ compiler")]
     assert len(lacks) == 1 and "apt install g++" in lacks[0]
     assert not any("\n" in sentence for sentence in found["missing"])
+    assert found["machine"]["step in C++"] == "yes"
 
 
 # ---- what the tools say ----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ NUMBERS = {
     name: (f"{name}(given.a)", lambda g, name=name: getattr(engine, name)(g["a"]))
     for name in (
         "sin cos tan asin acos atan exp exp2 log log2 tanh sqrt floor ceil trunc rint round abs isnan isinf isfinite "
-        "signbit to_bits"
+        "signbit to_bits to_i32 to_u32"
     ).split()
 } | {
     name: (f"{name}(given.a, given.b)", lambda g, name=name: getattr(engine, name)(g["a"], g["b"]))
@@ -80,7 +80,7 @@ WIDE = {"cross_3": vec3, "rotate_2": vec2, "rotate_by_sine": vec2, "rotate_3": v
 WIDE |= dict.fromkeys(("multiply_quat", "conjugate", "normalize_quat", "rotation_about"), quat)
 WIDE |= {f"normalize_{n}": kind for n, kind in ((2, vec2), (3, vec3), (4, vec4))}
 TYPES = dict.fromkeys(ALL, f32) | WIDE | dict.fromkeys(("isnan", "isinf", "isfinite", "signbit"), boolean)
-TYPES |= {"to_bits": u32}
+TYPES |= {"to_bits": u32, "to_i32": i32, "to_u32": u32}
 
 
 class Given(Component):

@@ -12,8 +12,8 @@ _PPO = {
     "threads": 1,  # more are no faster with such small networks; the bits do not depend on it
 }
 
-# Without PPO's clipping a step must be smaller, of a whole rollout, whose advantages keep their size where little is left
-# to learn. Normalised rewards bring returns within the reach of a critic that learns in small steps.
+# Without PPO's clipping a step must be smaller, of a whole rollout, whose advantages keep their size where little is
+# left to learn. Normalised rewards bring returns within the reach of a critic that learns in small steps.
 _A2C = {
     **_PPO,
     "total_steps": 524_288,

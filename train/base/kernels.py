@@ -30,9 +30,9 @@ def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
-# Contracted products depend on the optimisation, which TBS_DEBUG must not change. With -O3 g++ takes 20 s of a core for
-# this file, not 6, and clones functions without a gain: trainings take as long, to the same bits.
-PRODUCT_FLAGS = ("-O2", "-ftree-vectorize", "-ffp-contract=fast", "-fopenmp")
+# Contracted products depend on the optimisation, which TBS_DEBUG must not change. With -O2 g++ takes 6 s of a core for
+# this file, not 20; but dense products of bytes, Hanabi's, take half as long again, and other trainings 7 % more.
+PRODUCT_FLAGS = ("-O3", "-ffp-contract=fast", "-fopenmp")
 
 
 @cache

@@ -43,7 +43,8 @@ def _make_nans_alike(sim: Simulator, held: Tensors, tables: Mapping[str, Mapping
     """Give every NaN of copied rows one sign and payload, which differ between processors."""
     for column in sim.program.columns.values():
         if column.dynamic:
-            places = [tables[column.table][column.name]] if column.table in tables else []
+            state = tables.get(column.table, {})  # without scratch
+            places = [state[column.name]] if column.name in state else []
         else:
             places = [held[name] for start in ("column_", "final_") if (name := start + column.c_name) in held]
         for field in column.component.fields:

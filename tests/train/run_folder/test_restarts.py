@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +49,14 @@ def contents(folder: Path, name: str = checkpoint.NAME) -> dict[str, Any]:
 
 def steps_of(folder: Path) -> int:
     return contents(folder)["steps"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def signals_as_usual() -> Iterator[None]:
+    """Also where the tests run under `nohup`, which ignores SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
-// The arithmetic of updates on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
-// multilayer perceptron forwards and backwards, then the gradient of PPO's loss of a minibatch, also of networks with the
-// memory of host/memory.h, at the end Adam.
+// The trainer's arithmetic on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
+// multilayer perceptron forwards and backwards, then the actions of a step of a rollout, the gradient of PPO's loss of a
+// minibatch, also of networks with the memory of host/memory.h, sums over processes, Adam, a whole pass over a batch,
+// and statistics of episodes.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Observations of games are mostly
 // zeros: where they are, the first layer's products skip these, in the same order and so to the same bits. Sums over rows
@@ -1133,7 +1134,8 @@ TBS_EXPORTED i64 ppo_epoch(const PerceptronGiven *actor, const PerceptronGiven *
         some.samples = epoch->sizes[m];
         some.moments = epoch->moments ? epoch->moments + 3 * m : nullptr;
         log_ratios = buffer.of(some.samples);
-        ppo_gradient(actor, critic, policy, &some, settings, log_ratios, &shown->policy_loss, threads);
+        float *const means = &shown->policy_loss;  // and the two behind it
+        ppo_gradient(actor, critic, policy, &some, settings, log_ratios, means, threads);
         if (epoch->processes) {
             const i64 result = neighbours::sum_in_parts(*epoch->processes, epoch->gradients, epoch->count);
             if (result != neighbours::done) return result;

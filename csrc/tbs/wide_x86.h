@@ -1,7 +1,6 @@
 // What tbs/wide.h needs of AVX-512: registers of 16 floats, and rows that are turned into them.
 //
-// As in tbs/x86.h, <immintrin.h> is left out where the compiler has the functions that it calls: it takes g++ more than
-// half a second in every unit.
+// As in tbs/x86.h, <immintrin.h> is left out where the compiler has the functions that it calls.
 #pragma once
 
 #include "platform.h"

@@ -1,4 +1,4 @@
-"""The compiled functions of updates: ``csrc/host/updates.cpp`` on the CPU, ``csrc/host/advantages.cu`` on CUDA too.
+"""The compiled functions of the trainer: ``csrc/host/updates.cpp`` on the CPU, ``csrc/host/advantages.cu`` on CUDA too.
 
 torch takes an operation, a pass over memory and a node of its graph for each layer, its bias and its activation, for
 each term of the loss, and for the gradients of each. Networks that learn from a simulator are small: most of an

@@ -105,7 +105,7 @@ def drawing(
 
 def log_probs(agent: ActorCritic, outputs: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:
     """Log-probabilities `[...]` of actions under the policy of an agent, whose outputs are `[..., n]`; no gradient."""
-    if not can_compute(outputs) or outputs.dtype != torch.float32:
+    if not can_compute(outputs):
         return agent.policy.log_prob_and_entropy(outputs, actions, masks)[0]
     kept = [None if each is None else each.contiguous() for each in (outputs, actions, masks)]
     of_outputs, *others = (None if each is None else each.data_ptr() for each in kept)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -25,6 +28,7 @@ from ray.rllib.utils.pre_checks.env import check_multiagent_environments  # noqa
 
 from torch_batchsim.adapters.rllib import RLlibMultiAgentEnv, RLlibVectorEnv  # noqa: E402
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CARTPOLE, OVERCOOKED, HANABI = (f"torch_batchsim/{name}-v0" for name in ("CartPole", "Overcooked", "Hanabi"))
 
 
@@ -249,3 +253,17 @@ def test_the_script_of_the_page_learns() -> None:
     returns = run_script("RLlib")["returns"]
     assert returns[-1] > 4 * returns[0]
     assert returns[-1] > 100
+
+
+@pytest.mark.full
+def test_tasks_train_seeds_and_say_which_failed(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "train_ray.py"), "cartpole", "--seeds=2", f"--folder={tmp_path}"]
+    command += ["--total-steps=2048", "--num-envs=64", "--num-steps=16", "--eval-episodes=4", "--track=none"]
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    assert sorted(line[:14] for line in first.stdout.splitlines()) == ["seed 1: return", "seed 2: return"]
+    (tmp_path / "seed-1" / "checkpoint.pt").write_bytes(b"damaged")
+    second = subprocess.run([*command, "--total-steps=4096"], capture_output=True, text=True)
+    assert second.returncode == 1
+    assert "seed 1" in second.stderr and "checkpoint.pt" in second.stderr
+    assert second.stdout.startswith("seed 2: return") and "after 4,096 steps" in second.stdout

@@ -22,6 +22,7 @@ from ..read.systems import System, read_units, systems_in
 from . import remarks
 from .delivered import SYSTEM, deliveries, renamed, source_of
 from .nodes import GRAPHS, Node
+from .python_sources import python_units
 from .queries import Queries
 from .scopes import Scopes, filled, qualified_name
 from .tables import Tables
@@ -74,6 +75,8 @@ class Program:
             raise SchemaError(f"{self.name} must have fewer than {MAX_FAULTS - 1} faults")
         self.units = [unit for scope in self.scopes for unit in scope.units]
         self.sources = read_units(*self.units)
+        for unit, source in python_units(graphs, self.scopes):
+            self.units, self.sources = [*self.units, unit], [*self.sources, (unit.namespace, source)]
         if copied:
             unit, source = source_of(copied, self.scopes)
             self.units, self.sources = [*self.units, unit], [*self.sources, ("", source)]

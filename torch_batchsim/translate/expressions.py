@@ -1,0 +1,973 @@
+"""Expressions of systems in Python as C++, with static types."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+from ..base.constant import Constant
+from ..base.names import suggestion
+from ..declare.fields import Struct
+from ..declare.python_systems import PythonFunction, PythonSystem
+from ..declare.schema import Archetype, Component
+from ..types import FieldType
+from .kinds import BOOL, ENTITY, F32, I32, U32, U64, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .surroundings import Refusal, Signature, Surroundings, Written, refusal
+
+_MISSING = object()
+_ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+_BITS: dict[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_WRAPPED = {"+": "wrapped_add", "-": "wrapped_subtract", "*": "wrapped_multiply"}
+
+# Functions of the engine by the numbers of f32 that they take, all with a result of f32.
+_OF_F32 = {
+    **dict.fromkeys("sin cos tan asin acos atan exp exp2 log log2 tanh sqrt floor ceil trunc rint round".split(), 1),
+    **dict.fromkeys("atan2 pow hypot fmod copysign".split(), 2),
+    "fma": 3,
+}
+_OF_VECTORS = {"dot", "length", "length_squared", "distance"}
+_TESTS = {"isnan", "isinf", "isfinite", "signbit"}
+_PYTHONS_MATH = {"fabs": "abs"}
+
+
+@dataclass
+class Value:
+    """An expression: its kind and its text in C++.
+
+    Attributes:
+        atom: needs no brackets around it.
+        literal: its number, where the text of the Python file has it or a constant of the module: such a number takes
+            the type of what it meets.
+        place: the variable, parameter or call whose memory it is; None of a value that lies nowhere.
+    """
+
+    kind: Kind
+    text: str
+    atom: bool = True
+    literal: bool | int | float | None = None
+    place: Any = None
+
+    @property
+    def inner(self) -> str:
+        """The text as an operand."""
+        return self.text if self.atom else f"({self.text})"
+
+
+@dataclass
+class Variable:
+    """A local variable or a parameter. ``place`` names its memory in ``Written.places``."""
+
+    name: str
+    kind: Kind
+    text: str
+    place: Any = None
+    fixed: str = ""  # why it cannot be assigned to
+
+
+class Expressions:
+    """Translates the expressions of one function.
+
+    Args:
+        functions: gives the signature of a function that this one calls.
+    """
+
+    def __init__(
+        self,
+        function: PythonFunction[Any, Any],
+        around: Surroundings,
+        written: Written,
+        functions: Callable[[PythonFunction[Any, Any]], Signature],
+    ) -> None:
+        self.function, self.around, self.written, self.functions = function, around, written, functions
+        self.source = function.source
+        self.names = function.names
+        self.variables: dict[str, Variable] = {}
+        self.assigned: set[str] = set()
+        self.tables: dict[str, str] = {}  # constant tables of the module, as declarations
+        self.in_index = 0
+        self.bodies: dict[str, tuple[int, Kind]] = {}  # functions within the system: their arguments and results
+
+    def refuse(self, node: ast.AST, message: str) -> Refusal:
+        return refusal(self.source, node, message)
+
+    # ---- names outside of the function ------------------------------------------------------------------------------
+
+    def static(self, node: ast.AST) -> Any:
+        """The Python object that a name or a chain of attributes of the module means; ``_MISSING`` for anything else."""
+        if isinstance(node, ast.Name):
+            if node.id in self.variables or node.id in self.written.kinds:
+                return _MISSING
+            if node.id in self.names:
+                return self.names[node.id]
+            return getattr(__builtins__, node.id, _MISSING) if not isinstance(__builtins__, dict) else (
+                __builtins__.get(node.id, _MISSING)
+            )
+        if isinstance(node, ast.Attribute):
+            owner = self.static(node.value)
+            if owner is _MISSING:
+                return _MISSING
+            if isinstance(owner, type) and issubclass(owner, (Component, Struct)):
+                raise self.refuse(node, f"{owner.__name__} is a class; take a parameter of it to read its fields")
+            try:
+                return getattr(owner, node.attr)
+            except AttributeError:
+                known = [name for name in dir(owner) if not name.startswith("_")]
+                hint = suggestion(node.attr, known)
+                raise self.refuse(node, f"{ast.unparse(node.value)} has no {node.attr!r}{hint}") from None
+        return _MISSING
+
+    def of_object(self, given: Any, node: ast.AST, name: str) -> Value:
+        """A constant of the module."""
+        if isinstance(given, bool):
+            return Value(BOOL, "true" if given else "false", literal=given)
+        if isinstance(given, (int, IntEnum)):
+            return self.integer(int(given), node)
+        if isinstance(given, float):
+            return self.real(given)
+        if isinstance(given, Constant):
+            return self.constant_of(given, node)
+        if isinstance(given, tuple):
+            return self.table(given, node, name)
+        if isinstance(given, (list, dict, set)):
+            raise self.refuse(
+                node, f"{name} is a {type(given).__name__}, which may change later; make it a tuple of numbers"
+            )
+        if isinstance(given, (PythonFunction, FieldType)) or callable(given):
+            raise self.refuse(node, f"{name} is a function or type; call it: {name}(...)")
+        raise self.refuse(
+            node,
+            f"{name} is {type(given).__name__} {given!r}; systems read numbers, tuples of numbers, enumerations and "
+            "Constant(...) of a module",
+        )
+
+    def integer(self, value: int, node: ast.AST) -> Value:
+        kind = next((kind for kind in (I32, U32, Number("i64"), U64) if kind.holds(value)), None)
+        if kind is None:
+            raise self.refuse(node, f"{value} does not fit into 64 bits")
+        ending = {"i32": "", "u32": "u", "i64": "ll", "u64": "ull"}[kind.cpp]
+        text = f"{value}{ending}" if value != -(1 << kind.bits - 1) or kind.is_unsigned else f"({value + 1}{ending} - 1)"
+        return Value(kind, text, atom=value >= 0 or text[0] == "(", literal=value)
+
+    def real(self, value: float) -> Value:
+        if math.isnan(value):
+            return Value(F32, "from_bits(0x7fc00000u)", literal=value)
+        if math.isinf(value):
+            return Value(F32, "infinity" if value > 0 else "-infinity", atom=value > 0, literal=value)
+        return Value(F32, f"{_single(value)}", atom=value >= 0 and not str(value).startswith("-"), literal=value)
+
+    def constant_of(self, constant: Constant, node: ast.AST) -> Value:
+        names = set(re.findall(r"[A-Za-z_]\w*", repr(constant)))
+        for name in names:
+            if name not in self.around.constants:
+                hint = suggestion(name, self.around.constants)
+                raise self.refuse(node, f"Constant({name!r}) is not among the constants of the environment{hint}")
+        if len(names) == 1 and repr(constant) in names:
+            return self.named_constant(repr(constant))
+        value = constant._compute(self.around.constants)
+        return replace(self.integer(value, node), literal=None)
+
+    def named_constant(self, name: str) -> Value:
+        value = self.around.constants[name]
+        kind = BOOL if isinstance(value, bool) else I32 if isinstance(value, int) else F32
+        return Value(kind, f"Constants::{name}")
+
+    def table(self, given: tuple[Any, ...], node: ast.AST, name: str) -> Value:
+        """A tuple of numbers in the module, as a constant array within the function."""
+        shape, flat = _flattened(given)
+        if shape is None or not flat:
+            raise self.refuse(node, f"{name} must be a tuple of numbers, or of tuples of one length, got {given!r}")
+        kind: Number = F32 if any(isinstance(one, float) for one in flat) else I32
+        if all(isinstance(one, bool) for one in flat):
+            kind = BOOL
+        own = "table_" + re.sub(r"\W", "_", name)
+        texts = [_single(float(one)) if kind == F32 else str(one).lower() if kind == BOOL else str(int(one)) for one in flat]
+        extents = "".join(f"[{extent}]" for extent in shape)
+        self.tables[own] = f"constexpr {kind.cpp} {own}{extents} = {_nested(texts, shape)};"
+        return Value(Array(kind.cpp, kind, shape), own)
+
+    # ---- expressions -------------------------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """Any expression. Raises Refusal for one that systems cannot have."""
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is None:
+            raise self.refuse(node, _refused(node))
+        result: Value = method(node)
+        return result
+
+    def number(self, node: ast.expr, what: str) -> Value:
+        value = self.value(node)
+        if not isinstance(value.kind, Number):
+            raise self.refuse(node, f"{what} must be a number, got {value.kind}")
+        return value
+
+    def _Constant(self, node: ast.Constant) -> Value:
+        if isinstance(node.value, bool):
+            return Value(BOOL, "true" if node.value else "false", literal=node.value)
+        if isinstance(node.value, int):
+            return self.integer(node.value, node)
+        if isinstance(node.value, float):
+            return self.real(node.value)
+        raise self.refuse(node, f"{node.value!r} is no number; systems compute with numbers")
+
+    def _Name(self, node: ast.Name) -> Value:
+        variable = self.variables.get(node.id)
+        if variable is not None:
+            if node.id not in self.assigned:
+                raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
+            return Value(variable.kind, variable.text, place=variable.place)
+        if node.id in self.written.kinds:
+            raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
+        given = self.static(node)
+        if given is _MISSING:
+            known = [*self.variables, *(name for name in self.names if not name.startswith("__"))]
+            raise self.refuse(node, f"{node.id!r} is not defined{suggestion(node.id, known)}")
+        return self.of_object(given, node, node.id)
+
+    def _Attribute(self, node: ast.Attribute) -> Value:
+        given = self.static(node)
+        if given is not _MISSING:
+            return self.of_object(given, node, ast.unparse(node))
+        owner = self.value(node.value)
+        kind, name = owner.kind, node.attr
+        if isinstance(kind, Maybe):
+            return self.member(node, kind.element, replace(owner, text=f"{owner.inner}->"), name)
+        if isinstance(kind, Record):
+            return self.member(node, kind, replace(owner, text=f"{owner.inner}."), name)
+        if isinstance(kind, Vector):
+            if name not in kind.parts or len(name) != 1:
+                raise self.refuse(node, f"{kind} has no {name!r}; it has {', '.join(kind.parts)}")
+            return Value(F32, f"{owner.inner}.{name}", place=owner.place)
+        if isinstance(kind, Opaque):
+            return self.of_engine(node, owner, name)
+        if isinstance(kind, Rows) and name == "count":
+            return Value(U32, f"{owner.inner}.count")
+        raise self.refuse(node, f"{kind} has no {name!r}")
+
+    def member(self, node: ast.AST, kind: Record, owner: Value, name: str) -> Value:
+        if name not in kind.members:
+            hint = suggestion(name, kind.members)
+            raise self.refuse(node, f"{kind} has no field {name!r}{hint}; its fields are {', '.join(kind.members)}")
+        return Value(kind.members[name], f"{owner.text}{name}", place=owner.place)
+
+    def of_engine(self, node: ast.AST, owner: Value, name: str) -> Value:
+        """An attribute of the world, the episode, the row, or of options."""
+        kind = owner.kind
+        values = getattr(kind, "values", None)
+        if kind.cpp == "World":
+            if name == "id":
+                return Value(U32, f"{owner.text}.id")
+            if name == "parameters":
+                return Value(Opaque("parameters", self.around.parameters), f"{owner.text}.parameters")
+            if name == "constants":
+                return Value(Opaque("constants", self.around.constants), "Constants")
+            if name == "random":
+                return Value(Opaque("Random"), f"{owner.text}.random()")
+            known = ["id", "parameters", "constants", "random", *_WORLD_METHODS]
+            raise self.refuse(node, f"a world has no {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+        if kind.cpp == "Episode" and name in _EPISODE:
+            return Value(_EPISODE[name], f"{owner.text}.{name}", place=owner.place if name != "step" else None)
+        if kind.cpp == "Row" and name in ("index", "count"):
+            return Value(U32, f"{owner.text}.{name}")
+        if values is not None and name in values:
+            if kind.cpp == "constants":
+                return self.named_constant(name)
+            given = values[name]
+            number = BOOL if isinstance(given, bool) else I32 if isinstance(given, int) else F32
+            return Value(number, f"{owner.text}.{name}")
+        if kind.cpp == "parameters" and name in self.around.libraries and values is self.around.parameters:
+            return Value(Opaque("parameters", self.around.libraries[name]), f"{owner.text}.{name}")
+        known = list(values or _EPISODE if kind.cpp != "Row" else ("index", "count"))
+        raise self.refuse(node, f"{ast.unparse(node)} does not exist{suggestion(name, known)}; there are {known}")
+
+    def _Subscript(self, node: ast.Subscript) -> Value:
+        owner = self.value(node.value)
+        places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if isinstance(owner.kind, Rows):
+            if len(places) != 1:
+                raise self.refuse(node, "rows have one index")
+            return Value(owner.kind.element, f"{owner.inner}[{self.index(places[0], None)}]", place=owner.place)
+        if not isinstance(owner.kind, Array):
+            raise self.refuse(node, f"{owner.kind} has no elements; arrays and rows have")
+        shape = owner.kind.shape
+        if len(places) > len(shape):
+            raise self.refuse(node, f"{owner.kind} has {len(shape)} indices, got {len(places)}")
+        indices = "".join(f"[{self.index(place, extent)}]" for place, extent in zip(places, shape, strict=False))
+        left = shape[len(places) :]
+        element = owner.kind.element
+        return Value(Array(element.cpp, element, left) if left else element, owner.inner + indices, place=owner.place)
+
+    def index(self, node: ast.expr, extent: int | None) -> str:
+        if isinstance(node, ast.Slice):
+            raise self.refuse(node, "systems have no slices; loop over the elements")
+        self.in_index += 1
+        value = self.number(node, "an index")
+        self.in_index -= 1
+        if not value.kind.is_integer:  # type: ignore[attr-defined]
+            raise self.refuse(node, f"an index must be an integer, got {value.kind}; convert by i32(...)")
+        if value.literal is not None and value.literal < 0:
+            raise self.refuse(node, f"the index is {value.literal}: systems count from the front, from 0")
+        if value.literal is not None and extent is not None and value.literal >= extent:
+            raise self.refuse(node, f"the index is {value.literal}, but there are {extent} elements")
+        return value.text
+
+    def _UnaryOp(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            return Value(BOOL, f"!{self.condition(node.operand).inner}", atom=False)
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.USub):
+            if value.literal is not None and not isinstance(value.literal, bool):
+                literal = -value.literal
+                return self.integer(literal, node) if isinstance(literal, int) else self.real(literal)
+            if isinstance(value.kind, Vector):
+                return Value(value.kind, f"-{value.inner}", atom=False)
+            value = self.promoted(value, node)
+            if value.kind.is_integer:  # type: ignore[attr-defined]
+                return self.wrapped("-", replace(self.integer(0, node), kind=value.kind, literal=None), value)
+            return Value(value.kind, f"-{value.inner}", atom=False)
+        value = self.promoted(value, node)
+        if isinstance(node.op, ast.Invert):
+            if not value.kind.is_integer:  # type: ignore[attr-defined]
+                raise self.refuse(node, f"~ takes an integer, got {value.kind}")
+            return Value(value.kind, f"~{value.inner}", atom=False)
+        return value
+
+    def promoted(self, value: Value, node: ast.AST) -> Value:
+        """A number as an operand: small integers and booleans count as i32, as in C++."""
+        kind = value.kind
+        if not isinstance(kind, Number):
+            raise self.refuse(node, f"this operation takes numbers, got {kind}")
+        if kind.is_bool or (kind.is_integer and kind.bits < 32):
+            return Value(I32, f"i32({value.text})")
+        return value
+
+    def joined(self, node: ast.AST, left: Value, right: Value) -> tuple[Value, Value]:
+        """Two numbers in their common type."""
+        left, right = self.promoted(left, node), self.promoted(right, node)
+        kind = self.common(node, left, right)
+        return self.to(kind, left, node), self.to(kind, right, node)
+
+    def common(self, node: ast.AST, left: Value, right: Value) -> Number:
+        a, b = left.kind, right.kind
+        assert isinstance(a, Number) and isinstance(b, Number)
+        if a == b:
+            return a
+        for own, other in ((left, b), (right, a)):  # a number of the text takes the other's type
+            literal = own.literal
+            if literal is not None and (other.is_float or (isinstance(literal, int) and other.holds(literal))):
+                return other
+        if a.is_float or b.is_float:
+            return max((kind for kind in (a, b) if kind.is_float), key=lambda kind: kind.bits)
+        if a.is_unsigned != b.is_unsigned and max(a, b, key=lambda kind: (kind.bits, kind.is_unsigned)).is_unsigned:
+            signed = a if not a.is_unsigned else b
+            raise self.refuse(
+                node, f"{a} meets {b}: convert one, by {signed}(...) or {(a if a.is_unsigned else b)}(...)"
+            )
+        return a if a.bits > b.bits else b
+
+    def to(self, kind: Kind, value: Value, node: ast.AST) -> Value:
+        """A number in another type, without a change of its value."""
+        if value.kind == kind or not isinstance(kind, Number):
+            return value
+        if value.literal is not None:
+            if kind.is_float:
+                return Value(kind, _single(float(value.literal)) if kind == F32 else f"f64({float(value.literal)!r})",
+                             atom=value.literal >= 0, literal=value.literal)
+            if kind.is_integer:
+                ending = {"u32": "u", "i64": "ll", "u64": "ull"}.get(kind.cpp, "")
+                return Value(kind, f"{int(value.literal)}{ending}", atom=value.literal >= 0, literal=value.literal)
+        return Value(kind, f"{kind.cpp}({value.text})")
+
+    def _BinOp(self, node: ast.BinOp) -> Value:
+        return self.operation(node, node.op, self.value(node.left), self.value(node.right))
+
+    def operation(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
+        """Both operands of ``+`` and so on, also of ``+=``."""
+        if isinstance(left.kind, Vector) or isinstance(right.kind, Vector):
+            return self.of_vectors(node, operator, left, right)
+        if left.literal is not None and right.literal is not None:
+            folded = self.folded(node, operator, left.literal, right.literal)
+            if folded is not None:
+                return folded
+        if isinstance(operator, (ast.LShift, ast.RShift)):
+            left, right = self.promoted(left, node), self.promoted(right, node)
+            if not (left.kind.is_integer and right.kind.is_integer):  # type: ignore[attr-defined]
+                raise self.refuse(node, f"shifts take integers, got {left.kind} and {right.kind}")
+            mark = "<<" if isinstance(operator, ast.LShift) else ">>"
+            return Value(left.kind, f"{left.inner} {mark} {right.inner}", atom=False)
+        if type(operator) in _BITS and left.kind == BOOL and right.kind == BOOL:
+            return Value(BOOL, f"bool({left.inner} {_BITS[type(operator)]} {right.inner})")
+        left, right = self.joined(node, left, right)
+        kind = left.kind
+        assert isinstance(kind, Number)
+        if type(operator) in _ARITHMETIC:
+            mark = _ARITHMETIC[type(operator)]
+            if kind.is_integer:
+                return self.wrapped(mark, left, right)
+            return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
+        if isinstance(operator, ast.Div):
+            if kind.is_integer:
+                raise self.refuse(node, "/ of integers: write f32(a) / f32(b), or a // b for the integer below")
+            return Value(kind, f"{left.inner} / {right.inner}", atom=False)
+        if isinstance(operator, (ast.FloorDiv, ast.Mod)):
+            if kind.is_float:
+                instead = "floor(a / b)" if isinstance(operator, ast.FloorDiv) else "fmod(a, b)"
+                raise self.refuse(node, f"// and % take integers; write {instead}")
+            if right.literal == 0:
+                raise self.refuse(node, "a division by zero")
+            name, mark = ("floor_divide", "/") if isinstance(operator, ast.FloorDiv) else ("floor_modulo", "%")
+            if kind.is_unsigned:
+                return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
+            return Value(kind, f"{name}({left.text}, {right.text})")
+        if type(operator) in _BITS:
+            if kind.is_float:
+                raise self.refuse(node, f"{_BITS[type(operator)]} takes integers or booleans, got {left.kind}")
+            return Value(kind, f"{left.inner} {_BITS[type(operator)]} {right.inner}", atom=False)
+        if isinstance(operator, ast.Pow):
+            raise self.refuse(node, "** is not in systems: write x * x, or pow(x, y)")
+        raise self.refuse(node, "systems have no @; write the sum, or dot(a, b)")
+
+    def folded(self, node: ast.AST, operator: ast.operator, a: Any, b: Any) -> Value | None:
+        """Of two numbers of the text; None where Python and systems differ."""
+        if isinstance(a, bool) or isinstance(b, bool) or isinstance(operator, ast.Pow):
+            return None
+        if not (isinstance(a, int) and isinstance(b, int)):
+            return None
+        compute: dict[type[ast.operator], Callable[[int, int], int]] = {
+            ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+            ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.BitOr: lambda a, b: a | b,
+            ast.BitAnd: lambda a, b: a & b, ast.BitXor: lambda a, b: a ^ b,
+            ast.LShift: lambda a, b: a << b, ast.RShift: lambda a, b: a >> b,
+        }  # fmt: skip
+        if type(operator) not in compute:
+            return None
+        try:
+            return self.integer(compute[type(operator)](a, b), node)
+        except (ZeroDivisionError, ValueError) as error:
+            raise self.refuse(node, str(error)) from None
+
+    def wrapped(self, mark: str, left: Value, right: Value) -> Value:
+        """Sums and products of integers: beyond the ends they begin at the other one, on every device."""
+        kind = left.kind
+        if self.in_index or kind.is_unsigned:  # type: ignore[attr-defined]
+            return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
+        return Value(kind, f"{_WRAPPED[mark]}({left.text}, {right.text})")
+
+    def of_vectors(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
+        a, b = left.kind, right.kind
+        mark = {**_ARITHMETIC, ast.Div: "/"}.get(type(operator))
+        both = isinstance(a, Vector) and isinstance(b, Vector)
+        quaternions = a.cpp == "quat" or b.cpp == "quat"
+        allowed = mark is not None and (
+            (both and a == b and mark in ("*" if quaternions else "+-*"))
+            or (not both and not quaternions and mark == "*")
+            or (isinstance(a, Vector) and not both and not quaternions and mark == "/")
+        )
+        if not allowed:
+            raise self.refuse(node, f"{a} and {b} have no {mark or 'such operation'}")
+        vector = a if isinstance(a, Vector) else b
+        scalars = [one if isinstance(one.kind, Vector) else self.to(F32, self.promoted(one, node), node)
+                   for one in (left, right)]
+        return Value(vector, f"{scalars[0].inner} {mark} {scalars[1].inner}", atom=False)
+
+    def condition(self, node: ast.expr) -> Value:
+        """An expression as a condition: a boolean, or a number that is not zero."""
+        value = self.value(node)
+        if value.kind == BOOL:
+            return value
+        if isinstance(value.kind, Number):
+            return Value(BOOL, f"{value.inner} != 0", atom=False)
+        raise self.refuse(node, f"a condition must be a boolean or a number, got {value.kind}")
+
+    def _BoolOp(self, node: ast.BoolOp) -> Value:
+        parts = []
+        for operand in node.values:
+            value = self.value(operand)
+            if value.kind != BOOL:
+                raise self.refuse(operand, f"'and' and 'or' take booleans here, got {value.kind}; write x != 0")
+            parts.append(value.inner)
+        return Value(BOOL, (" && " if isinstance(node.op, ast.And) else " || ").join(parts), atom=False)
+
+    def _Compare(self, node: ast.Compare) -> Value:
+        operands = [node.left, *node.comparators]
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and len(node.ops) == 1:
+            value = self.value(node.left)
+            none = isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
+            if not none or not isinstance(value.kind, Maybe):
+                raise self.refuse(node, "'is' compares only what world.find returns with None")
+            mark = "==" if isinstance(node.ops[0], ast.Is) else "!="
+            return Value(BOOL, f"{value.inner} {mark} nullptr", atom=False)
+        values = [self.value(each) for each in operands]
+        if len(values) > 2 and any(isinstance(inner, ast.Call) for each in operands[1:-1] for inner in ast.walk(each)):
+            raise self.refuse(node, "the middle of a chain would be called twice; assign it to a variable first")
+        parts = [
+            self.comparison(node, operator, left, right)
+            for operator, left, right in zip(node.ops, values, values[1:], strict=False)
+        ]
+        if len(parts) == 1:
+            return Value(BOOL, parts[0], atom=False)
+        return Value(BOOL, " && ".join(f"({part})" for part in parts), atom=False)
+
+    def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> str:
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            raise self.refuse(node, "systems have no 'in'; compare with each, or loop")
+        if type(operator) not in _COMPARISONS:
+            raise self.refuse(node, "'is' compares only what world.find returns with None; write ==")
+        mark = _COMPARISONS[type(operator)]
+        if isinstance(left.kind, Number) and isinstance(right.kind, Number):
+            if not (left.kind == BOOL and right.kind == BOOL and mark in ("==", "!=")):
+                left, right = self.joined(node, left, right)
+        elif left.kind != right.kind or mark not in ("==", "!=") or isinstance(left.kind, (Record, Array, Rows)):
+            raise self.refuse(node, f"{left.kind} and {right.kind} cannot be compared by {mark}")
+        return f"{left.inner} {mark} {right.inner}"
+
+    def _IfExp(self, node: ast.IfExp) -> Value:
+        condition, left, right = self.condition(node.test), self.value(node.body), self.value(node.orelse)
+        if isinstance(left.kind, Number) and isinstance(right.kind, Number) and left.kind != right.kind:
+            left, right = self.joined(node, left, right)
+        if left.kind != right.kind or isinstance(left.kind, (Array, Rows, Opaque)):
+            raise self.refuse(node, f"both sides must have one type, got {left.kind} and {right.kind}")
+        if isinstance(left.kind, (Record, Maybe)):
+            raise self.refuse(node, "a selection between two rows; select their index, or use if")
+        return Value(left.kind, f"{condition.inner} ? {left.inner} : {right.inner}", atom=False)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def _Call(self, node: ast.Call) -> Value:
+        given = self.static(node.func)
+        if given is not _MISSING:
+            return self.call_of_object(node, given)
+        if isinstance(node.func, ast.Attribute):
+            owner = self.value(node.func.value)
+            return self.method(node, owner, node.func.attr)
+        if isinstance(node.func, ast.Name) and node.func.id not in self.variables:
+            hint = suggestion(node.func.id, [name for name in self.names if not name.startswith("__")])
+            raise self.refuse(node, f"{node.func.id!r} is not defined{hint}")
+        raise self.refuse(node, f"{ast.unparse(node.func)} cannot be called")
+
+    def arguments(self, node: ast.Call, least: int, most: int | None, what: str) -> list[Value]:
+        """Positional arguments only, so many."""
+        most = least if most is None else most
+        wrong = not least <= len(node.args) <= most
+        if wrong or node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
+            count = f"{least}" if least == most else f"{least} to {most}"
+            raise self.refuse(node, f"{what} takes {count} arguments without names, got {ast.unparse(node)}")
+        return [self.value(each) for each in node.args]
+
+    def call_of_object(self, node: ast.Call, given: Any) -> Value:
+        if isinstance(given, PythonSystem):
+            raise self.refuse(node, f"{given.name} is a system, which task graphs run; make it a @function to call it")
+        if isinstance(given, PythonFunction):
+            return self.call(node, given)
+        if isinstance(given, FieldType):
+            return self.conversion(node, given)
+        if isinstance(given, type) and issubclass(given, (Component, Struct)):
+            return self.construction(node, given)
+        name = getattr(given, "__name__", str(given))
+        module = getattr(given, "__module__", "") or ""
+        if given in (min, max, abs) or (module.startswith("torch_batchsim.math") and name in ("min", "max", "abs", "clamp")):
+            return self.extremum(node, name)
+        if given is len:
+            (value,) = self.arguments(node, 1, 1, "len")
+            if isinstance(value.kind, Array):
+                return self.integer(value.kind.shape[0], node)
+            if isinstance(value.kind, Rows):
+                return Value(U32, f"{value.inner}.count")
+            raise self.refuse(node, f"len takes an array or rows, got {value.kind}")
+        if given in (int, float, bool):
+            (value,) = self.arguments(node, 1, 1, name)
+            if given is bool:
+                return self.condition(node.args[0])
+            raise self.refuse(node, f"write {'i32' if given is int else 'f32'}(...), which names the type, for {name}(...)")
+        if module.startswith("torch_batchsim.math"):
+            return self.of_engine_math(node, name)
+        if module in ("math", "cmath", "numpy") or module.startswith(("numpy", "torch")):
+            own = _PYTHONS_MATH.get(name, name)
+            known = own in _OF_F32 or own in _OF_VECTORS or own in ("abs", "clamp")
+            instead = f"; take {own} of torch_batchsim.math" if known else ""
+            raise self.refuse(node, f"{ast.unparse(node.func)} is not in systems{instead}")
+        if callable(given) and getattr(given, "__globals__", None) is not None:
+            raise self.refuse(node, f"{name} is a function of Python: put @function in front of it, with types")
+        raise self.refuse(node, f"{ast.unparse(node.func)} cannot be called in a system")
+
+    def extremum(self, node: ast.Call, name: str) -> Value:
+        count = {"abs": (1, 1), "clamp": (3, 3)}.get(name, (2, 8))
+        values = self.arguments(node, *count, name)
+        numbers = [self.promoted(value, node) for value in values]
+        kind: Kind = numbers[0].kind
+        joined = numbers[0]
+        for other in numbers[1:]:
+            kind = self.common(node, replace(joined, kind=kind), other)
+            joined = Value(kind, "", literal=joined.literal if other.literal is not None else None)
+        numbers = [self.to(kind, each, node) for each in numbers]
+        text = numbers[0].text
+        if name in ("abs", "clamp"):
+            return Value(kind, f"{name}({', '.join(each.text for each in numbers)})")
+        for each in numbers[1:]:
+            text = f"{name}({text}, {each.text})"
+        return Value(kind, text)
+
+    def of_engine_math(self, node: ast.Call, name: str) -> Value:
+        if name in _OF_F32:
+            values = self.arguments(node, _OF_F32[name], None, name)
+            return Value(F32, f"{name}({', '.join(self.real_of(value, node).text for value in values)})")
+        if name in _TESTS:
+            values = self.arguments(node, 1, 1, name)
+            return Value(BOOL, f"{name}({self.real_of(values[0], node).text})")
+        if name in ("to_i32", "to_u32", "to_bits", "from_bits"):
+            (value,) = self.arguments(node, 1, 1, name)
+            wanted, result = {"to_i32": (F32, I32), "to_u32": (F32, U32), "to_bits": (F32, U32)}.get(name, (U32, F32))
+            if value.kind != wanted and value.literal is None:
+                raise self.refuse(node, f"{name} takes {wanted}, got {value.kind}")
+            return Value(result, f"{name}({self.to(wanted, value, node).text})")
+        if name in (*_OF_VECTORS, "normalize", "cross", "conjugate", "rotate", "rotation_about"):
+            values = [self.value(each) for each in node.args]
+            texts = ", ".join(value.text for value in values)
+            first = values[0].kind if values else F32
+            if name in _OF_VECTORS or (name == "cross" and first.cpp == "vec2"):
+                return Value(F32, f"{name}({texts})")
+            return Value(Vector("quat") if name == "rotation_about" else first, f"{name}({texts})")
+        raise self.refuse(node, f"{name} is not in systems")
+
+    def real_of(self, value: Value, node: ast.AST) -> Value:
+        return self.to(F32, self.promoted(value, node), node)
+
+    def conversion(self, node: ast.Call, given: FieldType) -> Value:
+        kind = of_field(given)
+        if isinstance(kind, Vector):
+            values = self.arguments(node, len(kind.parts), None, given.name)
+            return Value(kind, f"{kind.cpp}{{{', '.join(self.real_of(value, node).text for value in values)}}}")
+        if not isinstance(kind, Number):
+            raise self.refuse(node, f"{given} cannot be made in a system")
+        (value,) = self.arguments(node, 1, 1, given.name)
+        if not isinstance(value.kind, Number):
+            raise self.refuse(node, f"{given.name} takes a number, got {value.kind}")
+        if value.literal is not None and not isinstance(value.literal, bool):
+            if kind.is_float or (kind.is_integer and isinstance(value.literal, int) and kind.holds(value.literal)):
+                return replace(self.to(kind, value, node), literal=None) if value.kind != kind else value
+        if value.kind.is_float and kind.is_integer:
+            if kind in (I32, U32):
+                return Value(kind, f"to_{kind.cpp}({value.text})")
+            inner = "to_u32" if kind.is_unsigned else "to_i32"
+            return Value(kind, f"{kind.cpp}({inner}({value.text}))")
+        if kind.is_bool:
+            return Value(BOOL, f"{value.inner} != 0", atom=False)
+        return Value(kind, f"{kind.cpp}({value.text})")
+
+    def construction(self, node: ast.Call, given: type) -> Value:
+        """``Place(x=1.0)``: a component or struct; fields that are not given are zero."""
+        kind = self.around.record(given)
+        if kind is None:
+            raise self.refuse(node, f"the environment does not have the component {given.__name__}")
+        if node.args:
+            raise self.refuse(node, f"give the fields of {kind} by name: {kind}({next(iter(kind.members))}=...)")
+        values = {}
+        for keyword in node.keywords:
+            if keyword.arg not in kind.members:
+                hint = suggestion(keyword.arg or "**", kind.members)
+                raise self.refuse(node, f"{kind} has no field {keyword.arg!r}{hint}")
+            values[keyword.arg] = self.assignable(keyword.value, kind.members[keyword.arg], self.value(keyword.value))
+        given_in_order = [f".{name} = {values[name]}" for name in kind.members if name in values]
+        return Value(kind, f"{kind.cpp}{{{', '.join(given_in_order)}}}")
+
+    def assignable(self, node: ast.AST, kind: Kind, value: Value) -> str:
+        """The text of a value that is stored as ``kind``. Raises Refusal where that would lose silently."""
+        if value.kind == kind and not isinstance(kind, (Array, Rows, Opaque)):
+            return value.text
+        if isinstance(kind, Number) and isinstance(value.kind, Number):
+            if value.literal is not None and not isinstance(value.literal, bool):
+                if kind.is_integer and isinstance(value.literal, float):
+                    raise self.refuse(node, f"{value.literal} is stored as {kind}; convert by {kind}(...)")
+                if kind.is_integer and not kind.holds(value.literal):
+                    raise self.refuse(node, f"{value.literal} does not fit into {kind}")
+                if kind != BOOL:
+                    return self.to(kind, value, node).text
+            if kind.is_bool:
+                raise self.refuse(node, f"{value.kind} is stored as a boolean; write x != 0")
+            if kind.is_integer and value.kind.is_float:
+                raise self.refuse(node, f"{value.kind} is stored as {kind}; convert by {kind}(...)")
+            if kind == F32 and value.kind.cpp == "f64":
+                raise self.refuse(node, "f64 is stored as f32; convert by f32(...)")
+            return f"{kind.cpp}({value.text})"
+        raise self.refuse(node, f"{value.kind} cannot be stored as {kind}")
+
+    def call(self, node: ast.Call, given: PythonFunction[Any, Any]) -> Value:
+        """A call of another function in Python."""
+        signature = self.functions(given)
+        names = [name for name, _ in signature.parameters]
+        texts: dict[str, str] = {}
+        given_nodes = [*zip(names, node.args, strict=False), *((keyword.arg, keyword.value) for keyword in node.keywords)]
+        if len(node.args) > len(names) or {name for name, _ in given_nodes} != set(names) or len(given_nodes) != len(names):
+            raise self.refuse(node, f"{given.name} takes {', '.join(names) or 'nothing'}, got {ast.unparse(node)}")
+        for name, argument in given_nodes:
+            assert name is not None
+            kind = dict(signature.parameters)[name]
+            value = self.value(argument)
+            if isinstance(kind, (Record, Array, Opaque)):
+                if value.kind != kind:
+                    raise self.refuse(argument, f"{given.name} takes {kind} as {name}, got {value.kind}")
+                if name in signature.writes:
+                    self.note_write(argument, value)
+                texts[name] = value.text
+            else:
+                texts[name] = self.assignable(argument, kind, value)
+        text = f"{given.name}({', '.join(texts[name] for name in names)})"
+        return Value(signature.result or Kind("void"), text)
+
+    def note_write(self, node: ast.AST, value: Value) -> None:
+        """Remember that the memory of a value is written."""
+        if value.place is None:
+            raise self.refuse(node, f"{ast.unparse(node)} cannot be written")
+        self.written.places.add(value.place)
+
+    def method(self, node: ast.Call, owner: Value, name: str) -> Value:
+        kind = owner.kind
+        if kind.cpp == "Random" and isinstance(kind, Opaque):
+            return self.draw(node, owner, name)
+        if kind.cpp == "World" and isinstance(kind, Opaque):
+            return self.of_world(node, owner, name)
+        if kind.cpp in ("Warp", "Block") and isinstance(kind, Opaque):
+            return self.of_lanes(node, owner, name)
+        raise self.refuse(node, f"{kind} has no {name!r} to call")
+
+    def of_lanes(self, node: ast.Call, owner: Value, name: str) -> Value:
+        """An operation of several lanes: its last argument is a function of an item."""
+        forms = {"for_each": 2, "once": 1, "sum": 2, "min": 3, "max": 3, "count": 2, "any": 2, "all": 2}
+        if name not in forms or len(node.args) != forms[name] or node.keywords:
+            raise self.refuse(node, f"lanes have {', '.join(f'{each}({n} arguments)' for each, n in forms.items())}")
+        body, result = self.operation_body(node.args[-1], () if name == "once" else ("item",))
+        texts = []
+        if name != "once":
+            texts.append(self.assignable(node.args[0], U32, self.value(node.args[0])))
+        if name in ("min", "max"):
+            texts.append(self.assignable(node.args[1], result, self.value(node.args[1])))
+        kind = {"count": U32, "any": BOOL, "all": BOOL, "for_each": Kind("void"), "once": Kind("void")}.get(name, result)
+        return Value(kind, f"{owner.text}.{name}({', '.join([*texts, body])})")
+
+    def operation_body(self, node: ast.expr, parameters: Sequence[str]) -> tuple[str, Kind]:
+        """The text of a lambda, or the name of a function in the system; the kind of its result."""
+        if isinstance(node, ast.Name) and node.id in self.bodies:
+            count, result = self.bodies[node.id]
+            if count != len(parameters):
+                raise self.refuse(node, f"{node.id} takes {count} arguments; here it gets {len(parameters)}")
+            return node.id, result
+        if not isinstance(node, ast.Lambda) or len(node.args.args) != len(parameters):
+            raise self.refuse(node, f"write a lambda with {len(parameters)} arguments, or a function in the system")
+        names = [each.arg for each in node.args.args]
+        for name in names:
+            self.variables[name] = Variable(name, U32, name, fixed="an item's number")
+            self.assigned.add(name)
+        value = self.value(node.body)
+        for name in names:
+            del self.variables[name]
+            self.assigned.discard(name)
+        taken = f"({', '.join(f'u32 {name}' for name in names)}) " if names else ""
+        return f"[&]{taken or ' '}{{ return {value.text}; }}", value.kind
+
+    def draw(self, node: ast.Call, owner: Value, name: str) -> Value:
+        forms: dict[str, tuple[tuple[int, int], Number, Number]] = {
+            "uniform": ((0, 2), F32, F32), "below": ((1, 1), U32, U32), "integer": ((2, 2), I32, I32),
+            "chance": ((1, 1), F32, BOOL), "normal": ((0, 0), F32, F32), "bits": ((0, 0), U32, U32),
+        }  # fmt: skip
+        if name not in forms:
+            raise self.refuse(node, f"world.random has no {name!r}{suggestion(name, forms)}; it has {', '.join(forms)}")
+        count, taken, result = forms[name]
+        values = self.arguments(node, *count, f"world.random.{name}")
+        if name == "uniform" and len(values) == 1:
+            raise self.refuse(node, "world.random.uniform takes no argument, or low and high")
+        texts = [self.assignable(each, taken, value) for each, value in zip(node.args, values, strict=True)]
+        return Value(result, f"{owner.text}.{name}({', '.join(texts)})")
+
+    def of_world(self, node: ast.Call, owner: Value, name: str) -> Value:
+        if name in ("step", "episode", "repetition"):
+            self.arguments(node, 0, 0, f"world.{name}")
+            return Value(U32, f"{owner.text}.{name}()")
+        if name in _WORLD_METHODS:
+            return getattr(self, f"of_{name}")(node, owner)  # type: ignore[no-any-return]
+        known = ["id", "parameters", "constants", "random", *_WORLD_METHODS]
+        raise self.refuse(node, f"a world has no {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+
+    def of_fail(self, node: ast.Call, owner: Value) -> Value:
+        form = 'world.fail("name", value)'
+        if not 1 <= len(node.args) <= 2 or node.keywords or not isinstance(node.args[0], ast.Constant):
+            raise self.refuse(node, f"write {form}, with a name of faults")
+        fault = node.args[0].value
+        if fault not in self.around.faults:
+            hint = suggestion(str(fault), self.around.faults)
+            raise self.refuse(node, f"{fault!r} is not among faults = (...) of the environment{hint}")
+        value = ""
+        if len(node.args) == 2:
+            value = f", {self.assignable(node.args[1], I32, self.value(node.args[1]))}"
+        return Value(Kind("void"), f"{owner.text}.fail(Fault::{fault}{value})")
+
+    def archetype(self, node: ast.expr) -> str:
+        given = node.value if isinstance(node, ast.Constant) else self.static(node)
+        name = self.around.archetype(given) if isinstance(given, (str, Archetype)) else None
+        if name is None:
+            known = list(self.around.archetypes)
+            hint = suggestion(given, known) if isinstance(given, str) else ""
+            raise self.refuse(node, f"{ast.unparse(node)} is no archetype{hint}; there are {', '.join(known)}")
+        return name
+
+    def component(self, node: ast.expr) -> Record:
+        given = self.static(node)
+        kind = self.around.record(given) if isinstance(given, type) else None
+        if kind is None or not issubclass(kind.of, Component):
+            raise self.refuse(node, f"{ast.unparse(node)} is no component of the environment")
+        return kind
+
+    def access(self, node: ast.Call, kind: Record) -> tuple[tuple[int, int], str]:
+        """The place of an access to other rows, and the type that it names: const, unless something is written."""
+        place = (node.lineno, node.col_offset)
+        return place, kind.cpp if place in self.written.places else f"const {kind.cpp}"
+
+    def of_rows(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 2 or node.keywords:
+            raise self.refuse(node, 'write world.rows("Archetype", Component)')
+        kind = self.component(node.args[1])
+        place, taken = self.access(node, kind)
+        return Value(Rows(kind.cpp, kind), f"{owner.text}.rows<{self.archetype(node.args[0])}, {taken}>()", place=place)
+
+    def of_get(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 1 or node.keywords:
+            raise self.refuse(node, "write world.get(Singleton)")
+        kind = self.component(node.args[0])
+        place, taken = self.access(node, kind)
+        return Value(kind, f"{owner.text}.get<{taken}>()", place=place)
+
+    def entity(self, node: ast.expr) -> str:
+        value = self.value(node)
+        if value.kind != ENTITY:
+            raise self.refuse(node, f"an Entity is wanted, got {value.kind}")
+        return value.text
+
+    def of_find(self, node: ast.Call, owner: Value) -> Value:
+        if not 2 <= len(node.args) <= 3 or node.keywords:
+            raise self.refuse(node, 'write world.find(Component, entity), or world.find("Archetype", Component, entity)')
+        kind = self.component(node.args[-2])
+        place, taken = self.access(node, kind)
+        front = f"{self.archetype(node.args[0])}, " if len(node.args) == 3 else ""
+        return Value(Maybe(kind.cpp, kind), f"{owner.text}.find<{front}{taken}>({self.entity(node.args[-1])})", place=place)
+
+    def of_count(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 1:
+            raise self.refuse(node, 'write world.count("Archetype")')
+        return Value(U32, f"{owner.text}.count<{self.archetype(node.args[0])}>()")
+
+    def of_index_of(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 2:
+            raise self.refuse(node, 'write world.index_of("Archetype", entity)')
+        return Value(U32, f"{owner.text}.index_of<{self.archetype(node.args[0])}>({self.entity(node.args[1])})")
+
+    def of_entity(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 2:
+            raise self.refuse(node, 'write world.entity("Archetype", index)')
+        index = self.assignable(node.args[1], U32, self.value(node.args[1]))
+        return Value(ENTITY, f"{owner.text}.entity<{self.archetype(node.args[0])}>({index})")
+
+    def of_random_of(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 1:
+            raise self.refuse(node, "write world.random_of(item)")
+        item = self.assignable(node.args[0], U32, self.value(node.args[0]))
+        return Value(Opaque("Random"), f"{owner.text}.random({item})")
+
+    def of_check(self, node: ast.Call, owner: Value) -> Value:
+        if not 1 <= len(node.args) <= 2:
+            raise self.refuse(node, "write world.check(condition), or world.check(condition, value)")
+        texts = [self.condition(node.args[0]).text, *(self.value(each).text for each in node.args[1:])]
+        return Value(BOOL, f"{owner.text}.check({', '.join(texts)})")
+
+    def of_log(self, node: ast.Call, owner: Value) -> Value:
+        label = node.args[0] if node.args else None
+        if len(node.args) != 2 or not isinstance(label, ast.Constant) or not isinstance(label.value, str):
+            raise self.refuse(node, 'write world.log("label", value)')
+        label_text = label.value.replace("\\", "\\\\").replace('"', '\\"')
+        return Value(Kind("void"), f'{owner.text}.log("{label_text}", {self.value(node.args[1]).text})')
+
+    def of_create_at(self, node: ast.Call, owner: Value) -> Value:
+        return self.of_create(node, owner, at=True)
+
+    def of_create(self, node: ast.Call, owner: Value, at: bool = False) -> Value:
+        name, order = ("create_at", "i, ") if at else ("create", "")
+        if len(node.args) < 1 + at or node.keywords:
+            raise self.refuse(node, f'write world.{name}("Archetype", {order}Component(field=...), ...)')
+        texts = [self.assignable(node.args[1], U32, self.value(node.args[1]))] if at else []
+        for each in node.args[1 + at :]:
+            value = self.value(each)
+            if not isinstance(value.kind, Record):
+                raise self.refuse(each, f"{name} takes components, got {value.kind}")
+            texts.append(value.text)
+        return Value(ENTITY, f"{owner.text}.{name}<{self.archetype(node.args[0])}>({', '.join(texts)})")
+
+    def of_destroy(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 1:
+            raise self.refuse(node, "write world.destroy(entity)")
+        return Value(Kind("void"), f"{owner.text}.destroy({self.entity(node.args[0])})")
+
+    def of_alive(self, node: ast.Call, owner: Value) -> Value:
+        if len(node.args) != 1:
+            raise self.refuse(node, "write world.alive(entity)")
+        return Value(BOOL, f"{owner.text}.alive({self.entity(node.args[0])})")
+
+
+_WORLD_METHODS = (
+    "step", "episode", "repetition", "fail", "check", "log", "rows", "get", "find", "count", "index_of", "entity",
+    "create", "create_at", "destroy", "alive", "random_of",
+)  # fmt: skip
+_EPISODE: dict[str, Number] = {"step": U32, "terminated": BOOL, "truncated": BOOL}
+
+
+def _single(value: float) -> str:
+    """A number of f32 in C++."""
+    import ctypes
+
+    return f"{ctypes.c_float(value).value.hex()}f"
+
+
+def _flattened(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
+    """The shape of nested tuples and their numbers; None for the shape of anything else."""
+    if not isinstance(given, tuple):
+        return ((), [given]) if isinstance(given, (bool, int, float)) else (None, [])
+    parts = [_flattened(each) for each in given]
+    shapes = {shape for shape, _ in parts}
+    if len(shapes) != 1 or None in shapes:
+        return None, []
+    (inner,) = shapes
+    assert inner is not None
+    return (len(given), *inner), [one for _, flat in parts for one in flat]
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    if len(shape) == 1:
+        return f"{{{', '.join(texts)}}}"
+    step = len(texts) // shape[0]
+    return f"{{{', '.join(_nested(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}}}"
+
+
+def _refused(node: ast.expr) -> str:
+    """The message about a kind of expression that systems do not have."""
+    instead = {
+        "Lambda": "a lambda; write a @function",
+        "ListComp": "a list; use an array field, or a loop",
+        "GeneratorExp": "a generator; write a loop",
+        "DictComp": "a dict",
+        "SetComp": "a set",
+        "List": "a list; a table is a tuple of the module",
+        "Dict": "a dict",
+        "Set": "a set",
+        "Tuple": "a tuple; assign its parts, or make it a constant of the module",
+        "JoinedStr": "a text; world.fail takes a name and a number",
+        "NamedExpr": "an assignment within an expression; assign before",
+        "Await": "await",
+        "Yield": "yield",
+        "Starred": "a starred expression",
+    }.get(type(node).__name__, type(node).__name__)
+    return f"systems cannot have {instead}"

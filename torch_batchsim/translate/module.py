@@ -1,0 +1,69 @@
+"""The systems of Python files as one text of C++ for each file, line by line beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..declare.python_systems import PythonFunction, PythonSystem
+from .statements import Statements
+from .surroundings import Signature, Surroundings, Written, refusal
+
+_MOST_PASSES = 20
+
+
+class Translation:
+    """Systems of one scope, and the functions that they call."""
+
+    def __init__(self, systems: Iterable[PythonSystem[Any, Any]], around: Surroundings) -> None:
+        self.around = around
+        self.signatures: dict[PythonFunction[Any, Any], Signature] = {}
+        self.lines: dict[Path, dict[int, list[str]]] = {}
+        self.heads: dict[Path, list[str]] = {}
+        self._open: list[PythonFunction[Any, Any]] = []
+        for each in dict.fromkeys(systems):
+            self.signature_of(each)
+
+    def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
+        """Translate a function, once. Raises Refusal for recursion."""
+        if function in self.signatures:
+            return self.signatures[function]
+        if function in self._open:
+            names = " -> ".join(each.name for each in (*self._open, function))
+            raise refusal(function.source, function.source.tree, f"functions cannot call themselves: {names}")
+        for other in self.signatures:
+            if other.name == function.name:
+                raise refusal(
+                    function.source,
+                    function.source.tree,
+                    f"{function.name} is also the name of a function in {other.source.path.name}:"
+                    f"{other.source.tree.lineno}; rename one",
+                )
+        self._open.append(function)
+        written = Written()
+        for _ in range(_MOST_PASSES):
+            before = set(written.places), dict(written.kinds)
+            statements = Statements(function, self.around, written, self.signature_of)
+            signature = statements.translated()
+            if (set(written.places), dict(written.kinds)) == before:
+                break
+        self._open.pop()
+        path = function.source.path
+        lines = self.lines.setdefault(path, {})
+        for line, texts in statements.lines.items():
+            lines.setdefault(line, []).extend(texts)
+        if not isinstance(function, PythonSystem):
+            self.heads.setdefault(path, []).append(f"{statements.head};")
+        self.signatures[function] = signature
+        return signature
+
+    def texts(self) -> dict[Path, str]:
+        """The text of each file; files with functions that others call come first."""
+        found = {}
+        for path, lines in self.lines.items():
+            first = " ".join(self.heads.get(path, ()))
+            rows = [" ".join(lines.get(number, ())) for number in range(1, max(lines) + 1)]
+            rows[0] = f"{first} {rows[0]}".strip()
+            found[path] = "\n".join(rows) + "\n"
+        return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..declare.library import Library
@@ -12,22 +14,61 @@ from ..read.cpp_text import Source, read_source
 from ..read.systems import Unit
 from ..translate.module import Translation
 from ..translate.surroundings import Surroundings
+from ..translate.thunks import Thunks
 from .scopes import Scope, Scopes
 
 
-def python_units(graphs: Mapping[str, TaskGraph], scopes: Scopes) -> list[tuple[Unit, Source]]:
-    """The texts of all systems in Python, libraries first. Raises SchemaError for what cannot be translated."""
-    found: dict[str, list[PythonSystem[Any, Any]]] = {}
-    for graph in graphs.values():
-        for namespace, system in _systems_in(graph, ""):
-            found.setdefault(namespace, []).append(system)
-    units = []
-    for scope in scopes:
-        if scope.name in found:
-            texts = Translation(found[scope.name], _surroundings(scope, scopes)).texts()
-            for path, text in texts.items():
-                units.append((Unit(path.resolve(), scope.name), read_source(path.resolve(), text)))
-    return units
+@dataclass(frozen=True)
+class PythonText:
+    """The systems in Python of one scope: their translation, and one text for each file."""
+
+    namespace: str
+    translation: Translation
+    systems: tuple[PythonSystem[Any, Any], ...]
+    units: tuple[tuple[Unit, Source], ...]
+
+
+@dataclass
+class PythonSources:
+    """All systems in Python of a program. Raises SchemaError for what cannot be translated."""
+
+    graphs: Mapping[str, TaskGraph]
+    scopes: Scopes
+    texts: list[PythonText] = field(init=False)
+    thunks: Thunks = field(default_factory=Thunks)
+
+    def __post_init__(self) -> None:
+        self.texts = []
+        found: dict[str, dict[PythonSystem[Any, Any], None]] = {}
+        for graph in self.graphs.values():
+            for namespace, system in _systems_in(graph, ""):
+                found.setdefault(namespace, {})[system] = None
+        for scope in self.scopes:
+            if scope.name in found:
+                systems = tuple(found[scope.name])
+                translation = Translation(systems, _surroundings(scope, self.scopes), self.thunks)
+                units = tuple(
+                    (Unit(path.resolve(), scope.name), read_source(path.resolve(), text))
+                    for path, text in translation.texts().items()
+                )
+                self.texts.append(PythonText(scope.name, translation, systems, units))
+
+    @property
+    def units(self) -> list[tuple[Unit, Source]]:
+        """Units with their sources, libraries first."""
+        return [unit for text in self.texts for unit in text.units]
+
+    def calls_of(self, namespace: str) -> Iterator[str]:
+        """C++ in place of a scope's texts: systems that call Python back, and what Python calls then."""
+        number = 0
+        for text in self.texts:
+            for system in text.systems:
+                if text.namespace == namespace:
+                    yield text.translation.call_of(system, number)
+                number += 1
+
+    def is_in_python(self, path: Path) -> bool:
+        return any(unit.source == path for unit, _ in self.units)
 
 
 def _systems_in(part: TaskGraph | Repeat, namespace: str) -> Iterator[tuple[str, PythonSystem[Any, Any]]]:
@@ -51,3 +92,4 @@ def _surroundings(scope: Scope, scopes: Scopes) -> Surroundings:
     author = scopes.author
     libraries = {name: each.parameters for name, each in scopes.libraries.items()}
     return Surroundings(components, archetypes, scope.constants, author.parameters, libraries, scope.faults)
+

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -16,8 +17,27 @@ from ..declare.fields import Struct
 from ..declare.python_systems import PythonFunction, PythonSystem
 from ..declare.schema import Archetype, Component
 from ..types import FieldType
-from .kinds import BOOL, ENTITY, F32, I32, U32, U64, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .kinds import (
+    BOOL,
+    ENTITY,
+    F32,
+    F64,
+    I32,
+    U32,
+    U64,
+    VOID,
+    Array,
+    Kind,
+    Maybe,
+    Number,
+    Opaque,
+    Record,
+    Rows,
+    Vector,
+    of_field,
+)
 from .surroundings import Refusal, Signature, Surroundings, Written, refusal
+from .thunks import Thunk, Thunks
 
 _MISSING = object()
 _ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
@@ -33,7 +53,18 @@ _OF_F32 = {
     **dict.fromkeys("atan2 pow hypot fmod copysign".split(), 2),
     "fma": 3,
 }
-_OF_VECTORS = {"dot", "length", "length_squared", "distance"}
+_SIZES = ("vec2", "vec3", "vec4")
+_OF_VECTORS: dict[str, dict[tuple[str, ...], str]] = {
+    "dot": {(name, name): "f32" for name in (*_SIZES, "quat")},
+    "cross": {("vec2", "vec2"): "f32", ("vec3", "vec3"): "vec3"},
+    "length": {(name,): "f32" for name in _SIZES},
+    "length_squared": {(name,): "f32" for name in _SIZES},
+    "distance": {(name, name): "f32" for name in _SIZES},
+    "normalize": {(name,): name for name in (*_SIZES, "quat")},
+    "conjugate": {("quat",): "quat"},
+    "rotation_about": {("vec3", "f32"): "quat"},
+    "rotate": {("vec2", "f32"): "vec2", ("vec2", "f32", "f32"): "vec2", ("vec3", "quat"): "vec3"},
+}
 _TESTS = {"isnan", "isinf", "isfinite", "signbit"}
 _PYTHONS_MATH = {"fabs": "abs"}
 
@@ -43,6 +74,7 @@ class Value:
     """An expression: its kind and its text in C++.
 
     Attributes:
+        tree: the same in Python, with every rounding and conversion of C++ written out.
         atom: needs no brackets around it.
         literal: its number, where the text of the Python file has it or a constant of the module: such a number takes
             the type of what it meets.
@@ -51,9 +83,14 @@ class Value:
 
     kind: Kind
     text: str
+    tree: ast.expr
     atom: bool = True
     literal: bool | int | float | None = None
     place: Any = None
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.kind, Number)
 
     @property
     def inner(self) -> str:
@@ -85,18 +122,40 @@ class Expressions:
         around: Surroundings,
         written: Written,
         functions: Callable[[PythonFunction[Any, Any]], Signature],
+        thunks: Thunks,
     ) -> None:
+        self.thunks = thunks
         self.function, self.around, self.written, self.functions = function, around, written, functions
         self.source = function.source
         self.names = function.names
         self.variables: dict[str, Variable] = {}
         self.assigned: set[str] = set()
+        self.constants: dict[str, Any] = {}  # the same for Python
         self.tables: dict[str, str] = {}  # constant tables of the module, as declarations
         self.in_index = 0
         self.bodies: dict[str, tuple[int, Kind]] = {}  # functions within the system: their arguments and results
 
     def refuse(self, node: ast.AST, message: str) -> Refusal:
         return refusal(self.source, node, message)
+
+    # ---- the same in Python ------------------------------------------------------------------------------------------
+
+    def python(self, node: ast.AST, template: str, *parts: Value | ast.expr) -> ast.expr:
+        """An expression at the place of ``node``; ``_0``, ``_1`` in the template are the parts."""
+        trees = [part.tree if isinstance(part, Value) else part for part in parts]
+        return placed(_Filled(trees).visit(ast.parse(template, mode="eval").body), node)
+
+    def engine(
+        self, node: ast.AST, template: str, values: Sequence[Value], result: Kind, world: Value | None = None,
+        place: Any = None,
+    ) -> Value:
+        """A call of the engine: ``{0}`` are the values, ``{w}`` the world. Python calls it through a ``Thunk``."""
+        texts = [value.text for value in values]
+        text = template.format(*texts, w=world.text if world else "")
+        thunk = self.thunks.number(Thunk(template, tuple(value.kind for value in values), result))
+        parts = [world.tree if world else ast.Constant(None), *(value.tree for value in values)]
+        names = ", ".join(f"_{number}" for number in range(len(parts)))
+        return Value(result, text, self.python(node, f"engine_{thunk}({names})", *parts), place=place)
 
     # ---- names outside of the function ------------------------------------------------------------------------------
 
@@ -127,11 +186,11 @@ class Expressions:
     def of_object(self, given: Any, node: ast.AST, name: str) -> Value:
         """A constant of the module."""
         if isinstance(given, bool):
-            return Value(BOOL, "true" if given else "false", literal=given)
+            return Value(BOOL, "true" if given else "false", placed(ast.Constant(given), node), literal=given)
         if isinstance(given, (int, IntEnum)):
             return self.integer(int(given), node)
         if isinstance(given, float):
-            return self.real(given)
+            return self.real(given, node)
         if isinstance(given, Constant):
             return self.constant_of(given, node)
         if isinstance(given, tuple):
@@ -154,14 +213,17 @@ class Expressions:
             raise self.refuse(node, f"{value} does not fit into 64 bits")
         ending = {"i32": "", "u32": "u", "i64": "ll", "u64": "ull"}[kind.cpp]
         text = f"{value}{ending}" if value != -(1 << kind.bits - 1) or kind.is_unsigned else f"({value + 1}{ending} - 1)"
-        return Value(kind, text, atom=value >= 0 or text[0] == "(", literal=value)
+        tree = placed(ast.Constant(value), node)
+        return Value(kind, text, tree, atom=value >= 0 or text[0] == "(", literal=value)
 
-    def real(self, value: float) -> Value:
+    def real(self, value: float, node: ast.AST) -> Value:
+        single = ctypes.c_float(value).value
+        tree = placed(ast.Constant(single), node)
         if math.isnan(value):
-            return Value(F32, "from_bits(0x7fc00000u)", literal=value)
-        if math.isinf(value):
-            return Value(F32, "infinity" if value > 0 else "-infinity", atom=value > 0, literal=value)
-        return Value(F32, f"{_single(value)}", atom=value >= 0 and not str(value).startswith("-"), literal=value)
+            return Value(F32, "from_bits(0x7fc00000u)", tree, literal=value)
+        if math.isinf(single):
+            return Value(F32, "infinity" if value > 0 else "-infinity", tree, atom=value > 0, literal=value)
+        return Value(F32, _single(value), tree, atom=math.copysign(1, value) > 0, literal=value)
 
     def constant_of(self, constant: Constant, node: ast.AST) -> Value:
         names = set(re.findall(r"[A-Za-z_]\w*", repr(constant)))
@@ -170,14 +232,14 @@ class Expressions:
                 hint = suggestion(name, self.around.constants)
                 raise self.refuse(node, f"Constant({name!r}) is not among the constants of the environment{hint}")
         if len(names) == 1 and repr(constant) in names:
-            return self.named_constant(repr(constant))
+            return self.named_constant(repr(constant), node)
         value = constant._compute(self.around.constants)
         return replace(self.integer(value, node), literal=None)
 
-    def named_constant(self, name: str) -> Value:
+    def named_constant(self, name: str, node: ast.AST) -> Value:
         value = self.around.constants[name]
-        kind = BOOL if isinstance(value, bool) else I32 if isinstance(value, int) else F32
-        return Value(kind, f"Constants::{name}")
+        kind = option_kind(value)
+        return Value(kind, f"Constants::{name}", placed(ast.Constant(_as_stored(value)), node))
 
     def table(self, given: tuple[Any, ...], node: ast.AST, name: str) -> Value:
         """A tuple of numbers in the module, as a constant array within the function."""
@@ -191,7 +253,9 @@ class Expressions:
         texts = [_single(float(one)) if kind == F32 else str(one).lower() if kind == BOOL else str(int(one)) for one in flat]
         extents = "".join(f"[{extent}]" for extent in shape)
         self.tables[own] = f"constexpr {kind.cpp} {own}{extents} = {_nested(texts, shape)};"
-        return Value(Array(kind.cpp, kind, shape), own)
+        numbers = [_as_stored(float(one)) if kind == F32 else bool(one) if kind == BOOL else int(one) for one in flat]
+        self.constants[own] = _grouped(numbers, shape)
+        return Value(Array(kind.cpp, kind, shape), own, self.python(node, own))
 
     # ---- expressions -------------------------------------------------------------------------------------------------
 
@@ -211,11 +275,11 @@ class Expressions:
 
     def _Constant(self, node: ast.Constant) -> Value:
         if isinstance(node.value, bool):
-            return Value(BOOL, "true" if node.value else "false", literal=node.value)
+            return Value(BOOL, "true" if node.value else "false", placed(ast.Constant(node.value), node), literal=node.value)
         if isinstance(node.value, int):
             return self.integer(node.value, node)
         if isinstance(node.value, float):
-            return self.real(node.value)
+            return self.real(node.value, node)
         raise self.refuse(node, f"{node.value!r} is no number; systems compute with numbers")
 
     def _Name(self, node: ast.Name) -> Value:
@@ -223,7 +287,7 @@ class Expressions:
         if variable is not None:
             if node.id not in self.assigned:
                 raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
-            return Value(variable.kind, variable.text, place=variable.place)
+            return Value(variable.kind, variable.text, placed(ast.Name(node.id, ast.Load()), node), place=variable.place)
         if node.id in self.written.kinds:
             raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
         given = self.static(node)
@@ -245,46 +309,45 @@ class Expressions:
         if isinstance(kind, Vector):
             if name not in kind.parts or len(name) != 1:
                 raise self.refuse(node, f"{kind} has no {name!r}; it has {', '.join(kind.parts)}")
-            return Value(F32, f"{owner.inner}.{name}", place=owner.place)
+            return Value(F32, f"{owner.inner}.{name}", self.python(node, f"_0.{name}", owner), place=owner.place)
         if isinstance(kind, Opaque):
             return self.of_engine(node, owner, name)
         if isinstance(kind, Rows) and name == "count":
-            return Value(U32, f"{owner.inner}.count")
+            return Value(U32, f"{owner.inner}.count", self.python(node, "_0.count", owner))
         raise self.refuse(node, f"{kind} has no {name!r}")
 
     def member(self, node: ast.AST, kind: Record, owner: Value, name: str) -> Value:
         if name not in kind.members:
             hint = suggestion(name, kind.members)
             raise self.refuse(node, f"{kind} has no field {name!r}{hint}; its fields are {', '.join(kind.members)}")
-        return Value(kind.members[name], f"{owner.text}{name}", place=owner.place)
+        return Value(kind.members[name], f"{owner.text}{name}", self.python(node, f"_0.{name}", owner), place=owner.place)
 
     def of_engine(self, node: ast.AST, owner: Value, name: str) -> Value:
         """An attribute of the world, the episode, the row, or of options."""
         kind = owner.kind
         values = getattr(kind, "values", None)
+        tree = self.python(node, f"_0.{name}", owner)
         if kind.cpp == "World":
             if name == "id":
-                return Value(U32, f"{owner.text}.id")
+                return self.engine(node, "{w}.id", [], U32, owner)
             if name == "parameters":
-                return Value(Opaque("parameters", self.around.parameters), f"{owner.text}.parameters")
+                return Value(Opaque("parameters", self.around.parameters), f"{owner.text}.parameters", tree)
             if name == "constants":
-                return Value(Opaque("constants", self.around.constants), "Constants")
+                return Value(Opaque("constants", self.around.constants), "Constants", tree)
             if name == "random":
-                return Value(Opaque("Random"), f"{owner.text}.random()")
+                return Value(Opaque("Random", (owner, None)), f"{owner.text}.random()", owner.tree)
             known = ["id", "parameters", "constants", "random", *_WORLD_METHODS]
             raise self.refuse(node, f"a world has no {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
         if kind.cpp == "Episode" and name in _EPISODE:
-            return Value(_EPISODE[name], f"{owner.text}.{name}", place=owner.place if name != "step" else None)
+            return Value(_EPISODE[name], f"{owner.text}.{name}", tree, place=owner.place if name != "step" else None)
         if kind.cpp == "Row" and name in ("index", "count"):
-            return Value(U32, f"{owner.text}.{name}")
+            return Value(U32, f"{owner.text}.{name}", tree)
         if values is not None and name in values:
             if kind.cpp == "constants":
-                return self.named_constant(name)
-            given = values[name]
-            number = BOOL if isinstance(given, bool) else I32 if isinstance(given, int) else F32
-            return Value(number, f"{owner.text}.{name}")
+                return self.named_constant(name, node)
+            return Value(option_kind(values[name]), f"{owner.text}.{name}", tree)
         if kind.cpp == "parameters" and name in self.around.libraries and values is self.around.parameters:
-            return Value(Opaque("parameters", self.around.libraries[name]), f"{owner.text}.{name}")
+            return Value(Opaque("parameters", self.around.libraries[name]), f"{owner.text}.{name}", tree)
         known = list(values or _EPISODE if kind.cpp != "Row" else ("index", "count"))
         raise self.refuse(node, f"{ast.unparse(node)} does not exist{suggestion(name, known)}; there are {known}")
 
@@ -294,18 +357,22 @@ class Expressions:
         if isinstance(owner.kind, Rows):
             if len(places) != 1:
                 raise self.refuse(node, "rows have one index")
-            return Value(owner.kind.element, f"{owner.inner}[{self.index(places[0], None)}]", place=owner.place)
+            index = self.index(places[0], None)
+            return Value(owner.kind.element, f"{owner.inner}[{index.text}]", self.python(node, "_0[_1]", owner, index), place=owner.place)
         if not isinstance(owner.kind, Array):
             raise self.refuse(node, f"{owner.kind} has no elements; arrays and rows have")
         shape = owner.kind.shape
         if len(places) > len(shape):
             raise self.refuse(node, f"{owner.kind} has {len(shape)} indices, got {len(places)}")
-        indices = "".join(f"[{self.index(place, extent)}]" for place, extent in zip(places, shape, strict=False))
+        values = [self.index(place, extent) for place, extent in zip(places, shape, strict=False)]
+        indices = "".join(f"[{value.text}]" for value in values)
+        names = "".join(f"[_{number}]" for number in range(1, len(values) + 1))
+        tree = self.python(node, f"_0{names}", owner, *values)
         left = shape[len(places) :]
         element = owner.kind.element
-        return Value(Array(element.cpp, element, left) if left else element, owner.inner + indices, place=owner.place)
+        return Value(Array(element.cpp, element, left) if left else element, owner.inner + indices, tree, place=owner.place)
 
-    def index(self, node: ast.expr, extent: int | None) -> str:
+    def index(self, node: ast.expr, extent: int | None) -> Value:
         if isinstance(node, ast.Slice):
             raise self.refuse(node, "systems have no slices; loop over the elements")
         self.in_index += 1
@@ -317,27 +384,30 @@ class Expressions:
             raise self.refuse(node, f"the index is {value.literal}: systems count from the front, from 0")
         if value.literal is not None and extent is not None and value.literal >= extent:
             raise self.refuse(node, f"the index is {value.literal}, but there are {extent} elements")
-        return value.text
+        return value if value.literal is not None else replace(value, tree=self.python(node, "from_front(_0)", value))
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
-            return Value(BOOL, f"!{self.condition(node.operand).inner}", atom=False)
+            condition = self.condition(node.operand)
+            return Value(BOOL, f"!{condition.inner}", self.python(node, "not _0", condition), atom=False)
         value = self.value(node.operand)
         if isinstance(node.op, ast.USub):
             if value.literal is not None and not isinstance(value.literal, bool):
                 literal = -value.literal
-                return self.integer(literal, node) if isinstance(literal, int) else self.real(literal)
+                return self.integer(literal, node) if isinstance(literal, int) else self.real(literal, node)
             if isinstance(value.kind, Vector):
-                return Value(value.kind, f"-{value.inner}", atom=False)
+                if value.kind.cpp == "quat":
+                    raise self.refuse(node, "quat has no -; write conjugate(q) for the inverse")
+                return Value(value.kind, f"-{value.inner}", self.python(node, "-_0", value), atom=False)
             value = self.promoted(value, node)
             if value.kind.is_integer:  # type: ignore[attr-defined]
-                return self.wrapped("-", replace(self.integer(0, node), kind=value.kind, literal=None), value)
-            return Value(value.kind, f"-{value.inner}", atom=False)
+                return self.wrapped(node, "-", replace(self.integer(0, node), kind=value.kind, literal=None), value)
+            return Value(value.kind, f"-{value.inner}", self.python(node, "-_0", value), atom=False)
         value = self.promoted(value, node)
         if isinstance(node.op, ast.Invert):
             if not value.kind.is_integer:  # type: ignore[attr-defined]
                 raise self.refuse(node, f"~ takes an integer, got {value.kind}")
-            return Value(value.kind, f"~{value.inner}", atom=False)
+            return Value(value.kind, f"~{value.inner}", self.fit(node, "~_0", value.kind, value), atom=False)
         return value
 
     def promoted(self, value: Value, node: ast.AST) -> Value:
@@ -346,8 +416,12 @@ class Expressions:
         if not isinstance(kind, Number):
             raise self.refuse(node, f"this operation takes numbers, got {kind}")
         if kind.is_bool or (kind.is_integer and kind.bits < 32):
-            return Value(I32, f"i32({value.text})")
+            return Value(I32, f"i32({value.text})", self.python(node, "int(_0)", value))
         return value
+
+    def fit(self, node: ast.AST, template: str, kind: Kind, *parts: Value) -> ast.expr:
+        """In Python: the result of an operation as a number of this type has it."""
+        return self.python(node, f"to_{kind.cpp}({template})" if kind != F64 else template, *parts)
 
     def joined(self, node: ast.AST, left: Value, right: Value) -> tuple[Value, Value]:
         """Two numbers in their common type."""
@@ -377,14 +451,17 @@ class Expressions:
         """A number in another type, without a change of its value."""
         if value.kind == kind or not isinstance(kind, Number):
             return value
-        if value.literal is not None:
-            if kind.is_float:
-                return Value(kind, _single(float(value.literal)) if kind == F32 else f"f64({float(value.literal)!r})",
-                             atom=value.literal >= 0, literal=value.literal)
+        tree = self.python(node, f"to_{kind.cpp}(_0)", value)
+        if value.literal is not None and not isinstance(value.literal, bool):
+            literal, atom = value.literal, math.copysign(1, value.literal) > 0
+            if kind == F32:
+                return Value(kind, _single(float(literal)), tree, atom, literal)
+            if kind == F64:
+                return Value(kind, f"f64({float(literal).hex()})", self.python(node, repr(float(literal))), True, literal)
             if kind.is_integer:
                 ending = {"u32": "u", "i64": "ll", "u64": "ull"}.get(kind.cpp, "")
-                return Value(kind, f"{int(value.literal)}{ending}", atom=value.literal >= 0, literal=value.literal)
-        return Value(kind, f"{kind.cpp}({value.text})")
+                return Value(kind, f"{int(literal)}{ending}", tree, atom, literal)
+        return Value(kind, f"{kind.cpp}({value.text})", tree)
 
     def _BinOp(self, node: ast.BinOp) -> Value:
         return self.operation(node, node.op, self.value(node.left), self.value(node.right))
@@ -402,21 +479,25 @@ class Expressions:
             if not (left.kind.is_integer and right.kind.is_integer):  # type: ignore[attr-defined]
                 raise self.refuse(node, f"shifts take integers, got {left.kind} and {right.kind}")
             mark = "<<" if isinstance(operator, ast.LShift) else ">>"
-            return Value(left.kind, f"{left.inner} {mark} {right.inner}", atom=False)
+            tree = self.fit(node, f"_0 {mark} shift_of(_1, {left.kind.bits})", left.kind, left, right)  # type: ignore[attr-defined]
+            return Value(left.kind, f"{left.inner} {mark} {right.inner}", tree, atom=False)
         if type(operator) in _BITS and left.kind == BOOL and right.kind == BOOL:
-            return Value(BOOL, f"bool({left.inner} {_BITS[type(operator)]} {right.inner})")
+            mark = _BITS[type(operator)]
+            return Value(BOOL, f"bool({left.inner} {mark} {right.inner})", self.python(node, f"_0 {mark} _1", left, right))
         left, right = self.joined(node, left, right)
         kind = left.kind
         assert isinstance(kind, Number)
         if type(operator) in _ARITHMETIC:
             mark = _ARITHMETIC[type(operator)]
             if kind.is_integer:
-                return self.wrapped(mark, left, right)
-            return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
+                return self.wrapped(node, mark, left, right)
+            tree = self.fit(node, f"_0 {mark} _1", kind, left, right)
+            return Value(kind, f"{left.inner} {mark} {right.inner}", tree, atom=False)
         if isinstance(operator, ast.Div):
             if kind.is_integer:
                 raise self.refuse(node, "/ of integers: write f32(a) / f32(b), or a // b for the integer below")
-            return Value(kind, f"{left.inner} / {right.inner}", atom=False)
+            tree = self.fit(node, "divided(_0, _1)", kind, left, right)
+            return Value(kind, f"{left.inner} / {right.inner}", tree, atom=False)
         if isinstance(operator, (ast.FloorDiv, ast.Mod)):
             if kind.is_float:
                 instead = "floor(a / b)" if isinstance(operator, ast.FloorDiv) else "fmod(a, b)"
@@ -424,13 +505,15 @@ class Expressions:
             if right.literal == 0:
                 raise self.refuse(node, "a division by zero")
             name, mark = ("floor_divide", "/") if isinstance(operator, ast.FloorDiv) else ("floor_modulo", "%")
+            tree = self.fit(node, f"_0 {'//' if mark == '/' else '%'} _1", kind, left, right)
             if kind.is_unsigned:
-                return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
-            return Value(kind, f"{name}({left.text}, {right.text})")
+                return Value(kind, f"{left.inner} {mark} {right.inner}", tree, atom=False)
+            return Value(kind, f"{name}({left.text}, {right.text})", tree)
         if type(operator) in _BITS:
             if kind.is_float:
                 raise self.refuse(node, f"{_BITS[type(operator)]} takes integers or booleans, got {left.kind}")
-            return Value(kind, f"{left.inner} {_BITS[type(operator)]} {right.inner}", atom=False)
+            mark = _BITS[type(operator)]
+            return Value(kind, f"{left.inner} {mark} {right.inner}", self.python(node, f"_0 {mark} _1", left, right), atom=False)
         if isinstance(operator, ast.Pow):
             raise self.refuse(node, "** is not in systems: write x * x, or pow(x, y)")
         raise self.refuse(node, "systems have no @; write the sum, or dot(a, b)")
@@ -454,12 +537,13 @@ class Expressions:
         except (ZeroDivisionError, ValueError) as error:
             raise self.refuse(node, str(error)) from None
 
-    def wrapped(self, mark: str, left: Value, right: Value) -> Value:
+    def wrapped(self, node: ast.AST, mark: str, left: Value, right: Value) -> Value:
         """Sums and products of integers: beyond the ends they begin at the other one, on every device."""
         kind = left.kind
+        tree = self.fit(node, f"_0 {mark} _1", kind, left, right)
         if self.in_index or kind.is_unsigned:  # type: ignore[attr-defined]
-            return Value(kind, f"{left.inner} {mark} {right.inner}", atom=False)
-        return Value(kind, f"{_WRAPPED[mark]}({left.text}, {right.text})")
+            return Value(kind, f"{left.inner} {mark} {right.inner}", tree, atom=False)
+        return Value(kind, f"{_WRAPPED[mark]}({left.text}, {right.text})", tree)
 
     def of_vectors(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
         a, b = left.kind, right.kind
@@ -476,7 +560,8 @@ class Expressions:
         vector = a if isinstance(a, Vector) else b
         scalars = [one if isinstance(one.kind, Vector) else self.to(F32, self.promoted(one, node), node)
                    for one in (left, right)]
-        return Value(vector, f"{scalars[0].inner} {mark} {scalars[1].inner}", atom=False)
+        tree = self.python(node, f"_0 {mark} _1", *scalars)
+        return Value(vector, f"{scalars[0].inner} {mark} {scalars[1].inner}", tree, atom=False)
 
     def condition(self, node: ast.expr) -> Value:
         """An expression as a condition: a boolean, or a number that is not zero."""
@@ -484,7 +569,7 @@ class Expressions:
         if value.kind == BOOL:
             return value
         if isinstance(value.kind, Number):
-            return Value(BOOL, f"{value.inner} != 0", atom=False)
+            return Value(BOOL, f"{value.inner} != 0", self.python(node, "_0 != 0", value), atom=False)
         raise self.refuse(node, f"a condition must be a boolean or a number, got {value.kind}")
 
     def _BoolOp(self, node: ast.BoolOp) -> Value:
@@ -493,8 +578,10 @@ class Expressions:
             value = self.value(operand)
             if value.kind != BOOL:
                 raise self.refuse(operand, f"'and' and 'or' take booleans here, got {value.kind}; write x != 0")
-            parts.append(value.inner)
-        return Value(BOOL, (" && " if isinstance(node.op, ast.And) else " || ").join(parts), atom=False)
+            parts.append(value)
+        tree = placed(ast.BoolOp(node.op, [part.tree for part in parts]), node)
+        mark = " && " if isinstance(node.op, ast.And) else " || "
+        return Value(BOOL, mark.join(part.inner for part in parts), tree, atom=False)
 
     def _Compare(self, node: ast.Compare) -> Value:
         operands = [node.left, *node.comparators]
@@ -504,7 +591,8 @@ class Expressions:
             if not none or not isinstance(value.kind, Maybe):
                 raise self.refuse(node, "'is' compares only what world.find returns with None")
             mark = "==" if isinstance(node.ops[0], ast.Is) else "!="
-            return Value(BOOL, f"{value.inner} {mark} nullptr", atom=False)
+            word = "is" if mark == "==" else "is not"
+            return Value(BOOL, f"{value.inner} {mark} nullptr", self.python(node, f"_0 {word} None", value), atom=False)
         values = [self.value(each) for each in operands]
         if len(values) > 2 and any(isinstance(inner, ast.Call) for each in operands[1:-1] for inner in ast.walk(each)):
             raise self.refuse(node, "the middle of a chain would be called twice; assign it to a variable first")
@@ -513,10 +601,11 @@ class Expressions:
             for operator, left, right in zip(node.ops, values, values[1:], strict=False)
         ]
         if len(parts) == 1:
-            return Value(BOOL, parts[0], atom=False)
-        return Value(BOOL, " && ".join(f"({part})" for part in parts), atom=False)
+            return parts[0]
+        tree = placed(ast.BoolOp(ast.And(), [part.tree for part in parts]), node)
+        return Value(BOOL, " && ".join(part.inner for part in parts), tree, atom=False)
 
-    def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> str:
+    def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> Value:
         if isinstance(operator, (ast.In, ast.NotIn)):
             raise self.refuse(node, "systems have no 'in'; compare with each, or loop")
         if type(operator) not in _COMPARISONS:
@@ -527,7 +616,7 @@ class Expressions:
                 left, right = self.joined(node, left, right)
         elif left.kind != right.kind or mark not in ("==", "!=") or isinstance(left.kind, (Record, Array, Rows)):
             raise self.refuse(node, f"{left.kind} and {right.kind} cannot be compared by {mark}")
-        return f"{left.inner} {mark} {right.inner}"
+        return Value(BOOL, f"{left.inner} {mark} {right.inner}", self.python(node, f"_0 {mark} _1", left, right), atom=False)
 
     def _IfExp(self, node: ast.IfExp) -> Value:
         condition, left, right = self.condition(node.test), self.value(node.body), self.value(node.orelse)
@@ -537,7 +626,8 @@ class Expressions:
             raise self.refuse(node, f"both sides must have one type, got {left.kind} and {right.kind}")
         if isinstance(left.kind, (Record, Maybe)):
             raise self.refuse(node, "a selection between two rows; select their index, or use if")
-        return Value(left.kind, f"{condition.inner} ? {left.inner} : {right.inner}", atom=False)
+        tree = self.python(node, "_1 if _0 else _2", condition, left, right)
+        return Value(left.kind, f"{condition.inner} ? {left.inner} : {right.inner}", tree, atom=False)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -580,7 +670,7 @@ class Expressions:
             if isinstance(value.kind, Array):
                 return self.integer(value.kind.shape[0], node)
             if isinstance(value.kind, Rows):
-                return Value(U32, f"{value.inner}.count")
+                return Value(U32, f"{value.inner}.count", self.python(node, "_0.count", value))
             raise self.refuse(node, f"len takes an array or rows, got {value.kind}")
         if given in (int, float, bool):
             (value,) = self.arguments(node, 1, 1, name)
@@ -602,39 +692,40 @@ class Expressions:
         count = {"abs": (1, 1), "clamp": (3, 3)}.get(name, (2, 8))
         values = self.arguments(node, *count, name)
         numbers = [self.promoted(value, node) for value in values]
-        kind: Kind = numbers[0].kind
         joined = numbers[0]
         for other in numbers[1:]:
-            kind = self.common(node, replace(joined, kind=kind), other)
-            joined = Value(kind, "", literal=joined.literal if other.literal is not None else None)
-        numbers = [self.to(kind, each, node) for each in numbers]
-        text = numbers[0].text
+            kind = self.common(node, joined, other)
+            literal = joined.literal if joined.literal is not None and other.literal is not None else None
+            joined = replace(joined, kind=kind, literal=literal)
+        numbers = [self.to(joined.kind, each, node) for each in numbers]
+        form = "{0}"
         if name in ("abs", "clamp"):
-            return Value(kind, f"{name}({', '.join(each.text for each in numbers)})")
-        for each in numbers[1:]:
-            text = f"{name}({text}, {each.text})"
-        return Value(kind, text)
+            form = f"{name}({', '.join(f'{{{number}}}' for number in range(len(numbers)))})"
+        else:
+            for number in range(1, len(numbers)):
+                form = f"{name}({form}, {{{number}}})"
+        return self.engine(node, form, numbers, joined.kind)
 
     def of_engine_math(self, node: ast.Call, name: str) -> Value:
-        if name in _OF_F32:
-            values = self.arguments(node, _OF_F32[name], None, name)
-            return Value(F32, f"{name}({', '.join(self.real_of(value, node).text for value in values)})")
-        if name in _TESTS:
-            values = self.arguments(node, 1, 1, name)
-            return Value(BOOL, f"{name}({self.real_of(values[0], node).text})")
+        if name in _OF_F32 or name in _TESTS:
+            values = [self.real_of(value, node) for value in self.arguments(node, _OF_F32.get(name, 1), None, name)]
+            return self.engine(node, f"{name}({_places(values)})", values, BOOL if name in _TESTS else F32)
         if name in ("to_i32", "to_u32", "to_bits", "from_bits"):
             (value,) = self.arguments(node, 1, 1, name)
             wanted, result = {"to_i32": (F32, I32), "to_u32": (F32, U32), "to_bits": (F32, U32)}.get(name, (U32, F32))
             if value.kind != wanted and value.literal is None:
                 raise self.refuse(node, f"{name} takes {wanted}, got {value.kind}")
-            return Value(result, f"{name}({self.to(wanted, value, node).text})")
-        if name in (*_OF_VECTORS, "normalize", "cross", "conjugate", "rotate", "rotation_about"):
+            return self.engine(node, f"{name}({{0}})", [self.to(wanted, value, node)], result)
+        forms = {form: result for form, result in _OF_VECTORS.get(name, {}).items()}
+        if forms:
             values = [self.value(each) for each in node.args]
-            texts = ", ".join(value.text for value in values)
-            first = values[0].kind if values else F32
-            if name in _OF_VECTORS or (name == "cross" and first.cpp == "vec2"):
-                return Value(F32, f"{name}({texts})")
-            return Value(Vector("quat") if name == "rotation_about" else first, f"{name}({texts})")
+            values = [self.real_of(value, node) if value.is_number else value for value in values]
+            given = tuple(value.kind.cpp for value in values)
+            if given not in forms or node.keywords:
+                known = " or ".join(f"({', '.join(form)})" for form in forms)
+                raise self.refuse(node, f"{name} takes {known}, got ({', '.join(given)})")
+            kind = F32 if forms[given] == "f32" else Vector(forms[given])
+            return self.engine(node, f"{name}({_places(values)})", values, kind)
         raise self.refuse(node, f"{name} is not in systems")
 
     def real_of(self, value: Value, node: ast.AST) -> Value:
@@ -644,23 +735,29 @@ class Expressions:
         kind = of_field(given)
         if isinstance(kind, Vector):
             values = self.arguments(node, len(kind.parts), None, given.name)
-            return Value(kind, f"{kind.cpp}{{{', '.join(self.real_of(value, node).text for value in values)}}}")
+            values = [self.real_of(value, node) for value in values]
+            names = ", ".join(f"_{number}" for number in range(len(values)))
+            tree = self.python(node, f"{kind.cpp}({names})", *values)
+            return Value(kind, f"{kind.cpp}{{{', '.join(value.text for value in values)}}}", tree)
         if not isinstance(kind, Number):
             raise self.refuse(node, f"{given} cannot be made in a system")
         (value,) = self.arguments(node, 1, 1, given.name)
         if not isinstance(value.kind, Number):
             raise self.refuse(node, f"{given.name} takes a number, got {value.kind}")
+        if value.kind == kind:
+            return replace(value, literal=None)
         if value.literal is not None and not isinstance(value.literal, bool):
             if kind.is_float or (kind.is_integer and isinstance(value.literal, int) and kind.holds(value.literal)):
-                return replace(self.to(kind, value, node), literal=None) if value.kind != kind else value
+                return replace(self.to(kind, value, node), literal=None)
         if value.kind.is_float and kind.is_integer:
-            if kind in (I32, U32):
-                return Value(kind, f"to_{kind.cpp}({value.text})")
-            inner = "to_u32" if kind.is_unsigned else "to_i32"
-            return Value(kind, f"{kind.cpp}({inner}({value.text}))")
+            wide = U32 if kind.is_unsigned else I32
+            whole = self.engine(node, f"to_{wide.cpp}({{0}})", [self.to(F32, value, node)], wide)
+            if value.kind == F64 or kind.bits > 32:
+                raise self.refuse(node, f"{value.kind} cannot become {kind}; go by f32 and {wide}")
+            return whole if kind == wide else Value(kind, f"{kind.cpp}({whole.text})", self.fit(node, "_0", kind, whole))
         if kind.is_bool:
-            return Value(BOOL, f"{value.inner} != 0", atom=False)
-        return Value(kind, f"{kind.cpp}({value.text})")
+            return Value(BOOL, f"{value.inner} != 0", self.python(node, "_0 != 0", value), atom=False)
+        return Value(kind, f"{kind.cpp}({value.text})", self.fit(node, "_0", kind, value))
 
     def construction(self, node: ast.Call, given: type) -> Value:
         """``Place(x=1.0)``: a component or struct; fields that are not given are zero."""
@@ -674,14 +771,18 @@ class Expressions:
             if keyword.arg not in kind.members:
                 hint = suggestion(keyword.arg or "**", kind.members)
                 raise self.refuse(node, f"{kind} has no field {keyword.arg!r}{hint}")
-            values[keyword.arg] = self.assignable(keyword.value, kind.members[keyword.arg], self.value(keyword.value))
-        given_in_order = [f".{name} = {values[name]}" for name in kind.members if name in values]
-        return Value(kind, f"{kind.cpp}{{{', '.join(given_in_order)}}}")
+            values[keyword.arg] = self.stored_as(keyword.value, kind.members[keyword.arg], self.value(keyword.value))
+        in_order = [name for name in kind.members if name in values]
+        names = ", ".join(f"{name}=_{number}" for number, name in enumerate(in_order))
+        tree = self.python(node, f"record_{self.thunks.record(kind)}({names})", *(values[name] for name in in_order))
+        return Value(kind, f"{kind.cpp}{{{', '.join(f'.{name} = {values[name].text}' for name in in_order)}}}", tree)
 
-    def assignable(self, node: ast.AST, kind: Kind, value: Value) -> str:
-        """The text of a value that is stored as ``kind``. Raises Refusal where that would lose silently."""
+    def stored_as(self, node: ast.AST, kind: Kind, value: Value) -> Value:
+        """A value that is stored as ``kind``. Raises Refusal where that would lose something silently."""
         if value.kind == kind and not isinstance(kind, (Array, Rows, Opaque)):
-            return value.text
+            if isinstance(kind, (Vector, Record)) or kind == ENTITY:
+                return replace(value, tree=self.python(node, "copied(_0)", value))
+            return value
         if isinstance(kind, Number) and isinstance(value.kind, Number):
             if value.literal is not None and not isinstance(value.literal, bool):
                 if kind.is_integer and isinstance(value.literal, float):
@@ -689,21 +790,21 @@ class Expressions:
                 if kind.is_integer and not kind.holds(value.literal):
                     raise self.refuse(node, f"{value.literal} does not fit into {kind}")
                 if kind != BOOL:
-                    return self.to(kind, value, node).text
+                    return self.to(kind, value, node)
             if kind.is_bool:
                 raise self.refuse(node, f"{value.kind} is stored as a boolean; write x != 0")
             if kind.is_integer and value.kind.is_float:
                 raise self.refuse(node, f"{value.kind} is stored as {kind}; convert by {kind}(...)")
             if kind == F32 and value.kind.cpp == "f64":
                 raise self.refuse(node, "f64 is stored as f32; convert by f32(...)")
-            return f"{kind.cpp}({value.text})"
+            return Value(kind, f"{kind.cpp}({value.text})", self.fit(node, "_0", kind, value))
         raise self.refuse(node, f"{value.kind} cannot be stored as {kind}")
 
     def call(self, node: ast.Call, given: PythonFunction[Any, Any]) -> Value:
         """A call of another function in Python."""
         signature = self.functions(given)
         names = [name for name, _ in signature.parameters]
-        texts: dict[str, str] = {}
+        values: dict[str, Value] = {}
         given_nodes = [*zip(names, node.args, strict=False), *((keyword.arg, keyword.value) for keyword in node.keywords)]
         if len(node.args) > len(names) or {name for name, _ in given_nodes} != set(names) or len(given_nodes) != len(names):
             raise self.refuse(node, f"{given.name} takes {', '.join(names) or 'nothing'}, got {ast.unparse(node)}")
@@ -716,11 +817,13 @@ class Expressions:
                     raise self.refuse(argument, f"{given.name} takes {kind} as {name}, got {value.kind}")
                 if name in signature.writes:
                     self.note_write(argument, value)
-                texts[name] = value.text
+                values[name] = value
             else:
-                texts[name] = self.assignable(argument, kind, value)
-        text = f"{given.name}({', '.join(texts[name] for name in names)})"
-        return Value(signature.result or Kind("void"), text)
+                values[name] = self.stored_as(argument, kind, value)
+        text = f"{given.name}({', '.join(values[name].text for name in names)})"
+        places = ", ".join(f"_{number}" for number in range(len(names)))
+        tree = self.python(node, f"function_{given.name}({places})", *(values[name] for name in names))
+        return Value(signature.result or VOID, text, tree)
 
     def note_write(self, node: ast.AST, value: Value) -> None:
         """Remember that the memory of a value is written."""
@@ -743,22 +846,34 @@ class Expressions:
         forms = {"for_each": 2, "once": 1, "sum": 2, "min": 3, "max": 3, "count": 2, "any": 2, "all": 2}
         if name not in forms or len(node.args) != forms[name] or node.keywords:
             raise self.refuse(node, f"lanes have {', '.join(f'{each}({n} arguments)' for each, n in forms.items())}")
-        body, result = self.operation_body(node.args[-1], () if name == "once" else ("item",))
-        texts = []
+        body = self.operation_body(node.args[-1], () if name == "once" else ("item",))
+        values = []
         if name != "once":
-            texts.append(self.assignable(node.args[0], U32, self.value(node.args[0])))
+            values.append(self.stored_as(node.args[0], U32, self.value(node.args[0])))
         if name in ("min", "max"):
-            texts.append(self.assignable(node.args[1], result, self.value(node.args[1])))
-        kind = {"count": U32, "any": BOOL, "all": BOOL, "for_each": Kind("void"), "once": Kind("void")}.get(name, result)
-        return Value(kind, f"{owner.text}.{name}({', '.join([*texts, body])})")
+            values.append(self.stored_as(node.args[1], body.kind, self.value(node.args[1])))
+        results: dict[str, Kind] = {"count": U32, "any": BOOL, "all": BOOL, "for_each": VOID, "once": VOID}
+        kind = results.get(name, body.kind)
+        text = f"{owner.text}.{name}({', '.join([*(value.text for value in values), body.text])})"
+        if name == "sum" and isinstance(kind, Number) and kind.is_float:  # in the engine's order
+            form = "{l}.sum({1}, [&](u32 i) { return {0}[i]; })"
+            thunk = self.thunks.number(Thunk(form, (Array(kind.cpp, kind, (0,)), U32), kind))
+            call = f"(lambda n_: engine_{thunk}(_0, [(_2)(i_) for i_ in range(n_)], n_))(_1)"
+            tree = self.python(node, call, owner, values[0], body)
+        else:
+            names = ", ".join(f"_{number}" for number in range(len(values) + 1))
+            tree = self.python(node, f"lanes_{name}({names})", *values, body)
+            if name == "sum":
+                tree = self.python(node, f"to_{kind.cpp}(_0)", tree)
+        return Value(kind, text, tree)
 
-    def operation_body(self, node: ast.expr, parameters: Sequence[str]) -> tuple[str, Kind]:
-        """The text of a lambda, or the name of a function in the system; the kind of its result."""
+    def operation_body(self, node: ast.expr, parameters: Sequence[str]) -> Value:
+        """A lambda, or the name of a function in the system; its kind is that of its result."""
         if isinstance(node, ast.Name) and node.id in self.bodies:
             count, result = self.bodies[node.id]
             if count != len(parameters):
                 raise self.refuse(node, f"{node.id} takes {count} arguments; here it gets {len(parameters)}")
-            return node.id, result
+            return Value(result, node.id, placed(ast.Name(node.id, ast.Load()), node))
         if not isinstance(node, ast.Lambda) or len(node.args.args) != len(parameters):
             raise self.refuse(node, f"write a lambda with {len(parameters)} arguments, or a function in the system")
         names = [each.arg for each in node.args.args]
@@ -770,7 +885,8 @@ class Expressions:
             del self.variables[name]
             self.assigned.discard(name)
         taken = f"({', '.join(f'u32 {name}' for name in names)}) " if names else ""
-        return f"[&]{taken or ' '}{{ return {value.text}; }}", value.kind
+        tree = placed(ast.Lambda(node.args, value.tree), node)
+        return Value(value.kind, f"[&]{taken or ' '}{{ return {value.text}; }}", tree)
 
     def draw(self, node: ast.Call, owner: Value, name: str) -> Value:
         forms: dict[str, tuple[tuple[int, int], Number, Number]] = {
@@ -783,13 +899,16 @@ class Expressions:
         values = self.arguments(node, *count, f"world.random.{name}")
         if name == "uniform" and len(values) == 1:
             raise self.refuse(node, "world.random.uniform takes no argument, or low and high")
-        texts = [self.assignable(each, taken, value) for each, value in zip(node.args, values, strict=True)]
-        return Value(result, f"{owner.text}.{name}({', '.join(texts)})")
+        values = [self.stored_as(each, taken, value) for each, value in zip(node.args, values, strict=True)]
+        world, item = owner.kind.values  # type: ignore[attr-defined]
+        if item is None:
+            return self.engine(node, f"{{w}}.random().{name}({_places(values)})", values, result, world)
+        return self.engine(node, f"{{w}}.random({{0}}).{name}({_places(values, 1)})", [item, *values], result, world)
 
     def of_world(self, node: ast.Call, owner: Value, name: str) -> Value:
         if name in ("step", "episode", "repetition"):
             self.arguments(node, 0, 0, f"world.{name}")
-            return Value(U32, f"{owner.text}.{name}()")
+            return self.engine(node, f"{{w}}.{name}()", [], U32, owner)
         if name in _WORLD_METHODS:
             return getattr(self, f"of_{name}")(node, owner)  # type: ignore[no-any-return]
         known = ["id", "parameters", "constants", "random", *_WORLD_METHODS]
@@ -803,10 +922,9 @@ class Expressions:
         if fault not in self.around.faults:
             hint = suggestion(str(fault), self.around.faults)
             raise self.refuse(node, f"{fault!r} is not among faults = (...) of the environment{hint}")
-        value = ""
-        if len(node.args) == 2:
-            value = f", {self.assignable(node.args[1], I32, self.value(node.args[1]))}"
-        return Value(Kind("void"), f"{owner.text}.fail(Fault::{fault}{value})")
+        values = [self.stored_as(each, I32, self.value(each)) for each in node.args[1:]]
+        more = ", {0}" if values else ""
+        return self.engine(node, f"{{w}}.fail(Fault::{fault}{more})", values, VOID, owner)
 
     def archetype(self, node: ast.expr) -> str:
         given = node.value if isinstance(node, ast.Constant) else self.static(node)
@@ -814,14 +932,14 @@ class Expressions:
         if name is None:
             known = list(self.around.archetypes)
             hint = suggestion(given, known) if isinstance(given, str) else ""
-            raise self.refuse(node, f"{ast.unparse(node)} is no archetype{hint}; there are {', '.join(known)}")
+            raise self.refuse(node, f"{ast.unparse(node)} is not an archetype{hint}; there are {', '.join(known)}")
         return name
 
     def component(self, node: ast.expr) -> Record:
         given = self.static(node)
         kind = self.around.record(given) if isinstance(given, type) else None
         if kind is None or not issubclass(kind.of, Component):
-            raise self.refuse(node, f"{ast.unparse(node)} is no component of the environment")
+            raise self.refuse(node, f"{ast.unparse(node)} is not a component of the environment")
         return kind
 
     def access(self, node: ast.Call, kind: Record) -> tuple[tuple[int, int], str]:
@@ -829,68 +947,69 @@ class Expressions:
         place = (node.lineno, node.col_offset)
         return place, kind.cpp if place in self.written.places else f"const {kind.cpp}"
 
+    def wanted(self, node: ast.Call, form: str, least: int, most: int | None = None) -> None:
+        """Refuse a call with another number of arguments, or with names."""
+        if node.keywords or not least <= len(node.args) <= (least if most is None else most):
+            raise self.refuse(node, f"write {form}")
+
     def of_rows(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 2 or node.keywords:
-            raise self.refuse(node, 'write world.rows("Archetype", Component)')
+        self.wanted(node, 'world.rows("Archetype", Component)', 2)
         kind = self.component(node.args[1])
         place, taken = self.access(node, kind)
-        return Value(Rows(kind.cpp, kind), f"{owner.text}.rows<{self.archetype(node.args[0])}, {taken}>()", place=place)
+        form = f"{{w}}.rows<{self.archetype(node.args[0])}, {taken}>()"
+        return self.engine(node, form, [], Rows(kind.cpp, kind), owner, place)
 
     def of_get(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 1 or node.keywords:
-            raise self.refuse(node, "write world.get(Singleton)")
+        self.wanted(node, "world.get(Singleton)", 1)
         kind = self.component(node.args[0])
         place, taken = self.access(node, kind)
-        return Value(kind, f"{owner.text}.get<{taken}>()", place=place)
+        return self.engine(node, f"{{w}}.get<{taken}>()", [], kind, owner, place)
 
-    def entity(self, node: ast.expr) -> str:
+    def entity(self, node: ast.expr) -> Value:
         value = self.value(node)
         if value.kind != ENTITY:
             raise self.refuse(node, f"an Entity is wanted, got {value.kind}")
-        return value.text
+        return value
 
     def of_find(self, node: ast.Call, owner: Value) -> Value:
-        if not 2 <= len(node.args) <= 3 or node.keywords:
-            raise self.refuse(node, 'write world.find(Component, entity), or world.find("Archetype", Component, entity)')
+        self.wanted(node, 'world.find(Component, entity), or world.find("Archetype", Component, entity)', 2, 3)
         kind = self.component(node.args[-2])
         place, taken = self.access(node, kind)
         front = f"{self.archetype(node.args[0])}, " if len(node.args) == 3 else ""
-        return Value(Maybe(kind.cpp, kind), f"{owner.text}.find<{front}{taken}>({self.entity(node.args[-1])})", place=place)
+        values = [self.entity(node.args[-1])]
+        return self.engine(node, f"{{w}}.find<{front}{taken}>({{0}})", values, Maybe(kind.cpp, kind), owner, place)
 
     def of_count(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 1:
-            raise self.refuse(node, 'write world.count("Archetype")')
-        return Value(U32, f"{owner.text}.count<{self.archetype(node.args[0])}>()")
+        self.wanted(node, 'world.count("Archetype")', 1)
+        return self.engine(node, f"{{w}}.count<{self.archetype(node.args[0])}>()", [], U32, owner)
 
     def of_index_of(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 2:
-            raise self.refuse(node, 'write world.index_of("Archetype", entity)')
-        return Value(U32, f"{owner.text}.index_of<{self.archetype(node.args[0])}>({self.entity(node.args[1])})")
+        self.wanted(node, 'world.index_of("Archetype", entity)', 2)
+        form = f"{{w}}.index_of<{self.archetype(node.args[0])}>({{0}})"
+        return self.engine(node, form, [self.entity(node.args[1])], U32, owner)
 
     def of_entity(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 2:
-            raise self.refuse(node, 'write world.entity("Archetype", index)')
-        index = self.assignable(node.args[1], U32, self.value(node.args[1]))
-        return Value(ENTITY, f"{owner.text}.entity<{self.archetype(node.args[0])}>({index})")
+        self.wanted(node, 'world.entity("Archetype", index)', 2)
+        index = self.stored_as(node.args[1], U32, self.value(node.args[1]))
+        return self.engine(node, f"{{w}}.entity<{self.archetype(node.args[0])}>({{0}})", [index], ENTITY, owner)
 
     def of_random_of(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 1:
-            raise self.refuse(node, "write world.random_of(item)")
-        item = self.assignable(node.args[0], U32, self.value(node.args[0]))
-        return Value(Opaque("Random"), f"{owner.text}.random({item})")
+        self.wanted(node, "world.random_of(item)", 1)
+        item = self.stored_as(node.args[0], U32, self.value(node.args[0]))
+        return Value(Opaque("Random", (owner, item)), f"{owner.text}.random({item.text})", owner.tree)
 
     def of_check(self, node: ast.Call, owner: Value) -> Value:
-        if not 1 <= len(node.args) <= 2:
-            raise self.refuse(node, "write world.check(condition), or world.check(condition, value)")
-        texts = [self.condition(node.args[0]).text, *(self.value(each).text for each in node.args[1:])]
-        return Value(BOOL, f"{owner.text}.check({', '.join(texts)})")
+        self.wanted(node, "world.check(condition), or world.check(condition, value)", 1, 2)
+        values = [self.condition(node.args[0]), *(self.value(each) for each in node.args[1:])]
+        return self.engine(node, f"{{w}}.check({_places(values)})", values, BOOL, owner)
 
     def of_log(self, node: ast.Call, owner: Value) -> Value:
-        label = node.args[0] if node.args else None
-        if len(node.args) != 2 or not isinstance(label, ast.Constant) or not isinstance(label.value, str):
+        self.wanted(node, 'world.log("label", value)', 2)
+        label = node.args[0]
+        if not isinstance(label, ast.Constant) or not isinstance(label.value, str):
             raise self.refuse(node, 'write world.log("label", value)')
-        label_text = label.value.replace("\\", "\\\\").replace('"', '\\"')
-        return Value(Kind("void"), f'{owner.text}.log("{label_text}", {self.value(node.args[1]).text})')
+        text = label.value.replace("\\", "\\\\").replace('"', '\\"').replace("{", "{{").replace("}", "}}")
+        return self.engine(node, f'{{w}}.log("{text}", {{0}})', [self.value(node.args[1])], VOID, owner)
 
     def of_create_at(self, node: ast.Call, owner: Value) -> Value:
         return self.of_create(node, owner, at=True)
@@ -899,23 +1018,22 @@ class Expressions:
         name, order = ("create_at", "i, ") if at else ("create", "")
         if len(node.args) < 1 + at or node.keywords:
             raise self.refuse(node, f'write world.{name}("Archetype", {order}Component(field=...), ...)')
-        texts = [self.assignable(node.args[1], U32, self.value(node.args[1]))] if at else []
+        values = [self.stored_as(node.args[1], U32, self.value(node.args[1]))] if at else []
         for each in node.args[1 + at :]:
             value = self.value(each)
             if not isinstance(value.kind, Record):
                 raise self.refuse(each, f"{name} takes components, got {value.kind}")
-            texts.append(value.text)
-        return Value(ENTITY, f"{owner.text}.{name}<{self.archetype(node.args[0])}>({', '.join(texts)})")
+            values.append(value)
+        form = f"{{w}}.{name}<{self.archetype(node.args[0])}>({_places(values)})"
+        return self.engine(node, form, values, ENTITY, owner)
 
     def of_destroy(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 1:
-            raise self.refuse(node, "write world.destroy(entity)")
-        return Value(Kind("void"), f"{owner.text}.destroy({self.entity(node.args[0])})")
+        self.wanted(node, "world.destroy(entity)", 1)
+        return self.engine(node, "{w}.destroy({0})", [self.entity(node.args[0])], VOID, owner)
 
     def of_alive(self, node: ast.Call, owner: Value) -> Value:
-        if len(node.args) != 1:
-            raise self.refuse(node, "write world.alive(entity)")
-        return Value(BOOL, f"{owner.text}.alive({self.entity(node.args[0])})")
+        self.wanted(node, "world.alive(entity)", 1)
+        return self.engine(node, "{w}.alive({0})", [self.entity(node.args[0])], BOOL, owner)
 
 
 _WORLD_METHODS = (
@@ -927,9 +1045,51 @@ _EPISODE: dict[str, Number] = {"step": U32, "terminated": BOOL, "truncated": BOO
 
 def _single(value: float) -> str:
     """A number of f32 in C++."""
-    import ctypes
-
     return f"{ctypes.c_float(value).value.hex()}f"
+
+
+def _as_stored(value: bool | int | float) -> bool | int | float:
+    """A number as systems have it: floats are f32."""
+    return ctypes.c_float(value).value if isinstance(value, float) else value
+
+
+def option_kind(value: bool | int | float) -> Number:
+    """The kind of a constant or a parameter."""
+    return BOOL if isinstance(value, bool) else I32 if isinstance(value, int) else F32
+
+
+def _places(values: Sequence[Value], first: int = 0) -> str:
+    return ", ".join(f"{{{number}}}" for number in range(first, first + len(values)))
+
+
+def placed(tree: ast.expr, node: ast.AST) -> ast.expr:
+    """The tree with the place of a node of the file, where it has none."""
+    for inner in ast.walk(tree):
+        if isinstance(inner, (ast.expr, ast.keyword)) and not hasattr(inner, "of_file"):
+            for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+                setattr(inner, name, getattr(node, name, None))
+            inner.of_file = True  # type: ignore[union-attr]
+    return tree
+
+
+class _Filled(ast.NodeTransformer):
+    """Puts parts in place of the names ``_0``, ``_1``."""
+
+    def __init__(self, parts: Sequence[ast.expr]) -> None:
+        self.parts = parts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.parts[int(node.id[1:])] if re.fullmatch(r"_\d+", node.id) else node
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if hasattr(node, "of_file") else super().visit(node)
+
+
+def _grouped(flat: list[Any], shape: tuple[int, ...]) -> Any:
+    if len(shape) == 1:
+        return tuple(flat)
+    step = len(flat) // shape[0]
+    return tuple(_grouped(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))
 
 
 def _flattened(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:

@@ -66,6 +66,7 @@ class Vector(Kind):
 
 
 ENTITY = Kind("Entity")
+VOID = Kind("void")
 
 
 @dataclass(frozen=True)

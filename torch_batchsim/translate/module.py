@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..declare.python_systems import PythonFunction, PythonSystem
 from .statements import Statements
 from .surroundings import Signature, Surroundings, Written, refusal
+from .thunks import Thunks
 
 _MOST_PASSES = 20
 
@@ -16,10 +18,13 @@ _MOST_PASSES = 20
 class Translation:
     """Systems of one scope, and the functions that they call."""
 
-    def __init__(self, systems: Iterable[PythonSystem[Any, Any]], around: Surroundings) -> None:
-        self.around = around
+    def __init__(self, systems: Iterable[PythonSystem[Any, Any]], around: Surroundings, thunks: Thunks) -> None:
+        self.around, self.thunks = around, thunks
+        self.trees: dict[PythonFunction[Any, Any], ast.stmt] = {}
+        self.constants: dict[PythonFunction[Any, Any], dict[str, Any]] = {}
         self.signatures: dict[PythonFunction[Any, Any], Signature] = {}
         self.lines: dict[Path, dict[int, list[str]]] = {}
+        self.all_heads: dict[PythonFunction[Any, Any], str] = {}  # with the names of all parameters
         self.heads: dict[Path, list[str]] = {}
         self._open: list[PythonFunction[Any, Any]] = []
         for each in dict.fromkeys(systems):
@@ -44,7 +49,7 @@ class Translation:
         written = Written()
         for _ in range(_MOST_PASSES):
             before = set(written.places), dict(written.kinds)
-            statements = Statements(function, self.around, written, self.signature_of)
+            statements = Statements(function, self.around, written, self.signature_of, self.thunks)
             signature = statements.translated()
             if (set(written.places), dict(written.kinds)) == before:
                 break
@@ -56,6 +61,8 @@ class Translation:
         if not isinstance(function, PythonSystem):
             self.heads.setdefault(path, []).append(f"{statements.head};")
         self.signatures[function] = signature
+        self.all_heads[function] = statements.named_head
+        self.trees[function], self.constants[function] = statements.tree, statements.constants
         return signature
 
     def texts(self) -> dict[Path, str]:
@@ -67,3 +74,12 @@ class Translation:
             rows[0] = f"{first} {rows[0]}".strip()
             found[path] = "\n".join(rows) + "\n"
         return found
+
+    def call_of(self, system: PythonSystem[Any, Any], number: int) -> str:
+        """The system in C++ as a call of Python, with the addresses of its parameters."""
+        head = self.all_heads[system]
+        signature = self.signatures[system]
+        names = [name for name, _ in signature.parameters][1:]
+        taken = ", ".join(f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in names)
+        addresses = f"void *given[] = {{{taken or 'nullptr'}}};"
+        return f"{head} {{ {addresses} python_system({number}, &{signature.parameters[0][0]}, given); }}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,10 +11,9 @@ from typing import Any
 from ..base.numbers import CPP_WORDS
 from ..base.names import CPP_KEYWORDS
 from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
-from ..declare.schema import Component
 from ..types import FieldType
 from .expressions import Expressions, Value, Variable
-from .kinds import BOOL, I32, U32, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .kinds import BOOL, F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
 from .surroundings import Signature
 
 _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: "Block"}
@@ -27,12 +27,15 @@ class Statements(Expressions):
         """One pass over the function. Repeat it until ``written`` stays as it is."""
         tree = self.source.tree
         self.lines: dict[int, list[str]] = {}
-        self.loops = 0
+        self.trees: list[ast.stmt] = []  # of the present block, for Python
         parameters = self.parameters()
         taken = {arg.arg for arg in tree.args.args}
         self.blocks = _blocks_of_names(tree.body, taken)
         self.results: list[tuple[ast.Return, Value | None]] = []
         ends = self.block(tree.body)
+        arguments = ast.arguments([], [ast.arg(name) for name, _ in parameters], None, [], [], None, [])
+        own_tree = ast.FunctionDef(tree.name, arguments, self.trees or [ast.Pass()], [])
+        self.tree: ast.stmt = ast.fix_missing_locations(ast.copy_location(own_tree, tree))
         result = self.result(ends)
         is_system = isinstance(self.function, PythonSystem)
         if is_system and result is not None:
@@ -49,6 +52,7 @@ class Statements(Expressions):
         self.lines.setdefault(tree.lineno, []).insert(0, f"{signature} {{{tables}")
         self.lines.setdefault(max(tree.end_lineno or tree.lineno, *self.lines), []).append("}")
         self.head = signature
+        self.named_head = f"{head} {tree.name}({', '.join(text for _, text in parameters)})"
         writes = frozenset(place for place in self.written.places if isinstance(place, str))
         kinds = tuple((name, self.variables[name].kind) for name, _ in parameters)
         return Signature(tree.name, kinds, writes, result, self.function)
@@ -137,6 +141,19 @@ class Statements(Expressions):
     def emit(self, node: ast.AST, text: str) -> None:
         self.lines.setdefault(node.lineno, []).append(text)  # type: ignore[attr-defined]
 
+    def keep(self, node: ast.AST, tree: ast.stmt) -> None:
+        """Add a statement in Python, at the place of a node."""
+        tree = ast.copy_location(tree, node)  # type: ignore[type-var]
+        tree.end_lineno, tree.end_col_offset = tree.lineno, tree.col_offset
+        self.trees.append(ast.fix_missing_locations(tree))
+
+    def inner(self, body: Sequence[ast.stmt]) -> tuple[bool, list[ast.stmt]]:
+        """A block within this one: whether its end is reached, and its statements in Python."""
+        outer, self.trees = self.trees, []
+        falls = self.block(body)
+        trees, self.trees = self.trees, outer
+        return falls, trees or [ast.Pass()]
+
     def block(self, body: Sequence[ast.stmt]) -> bool:
         """Translate statements; whether the end is reached."""
         owned = self.blocks.get(id(body[0]), {}) if body else {}
@@ -167,17 +184,19 @@ class Statements(Expressions):
         return True if result is None else result
 
     def _Pass_statement(self, node: ast.Pass) -> None:
-        pass
+        self.keep(node, ast.Pass())
 
     def _Expr_statement(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring
         if not isinstance(node.value, ast.Call):
             raise self.refuse(node, "the value of this expression is not used")
-        if isinstance(node.value.func, ast.Name) and self.static(node.value.func) is print:
-            return  # for the Python executor
+        if isinstance(node.value.func, ast.Name) and self.static(node.value.func) in (print, breakpoint):
+            self.keep(node, copy.deepcopy(node))  # for the Python executor only
+            return
         value = self.value(node.value)
         self.emit(node, f"{value.text};")
+        self.keep(node, ast.Expr(value.tree))
 
     def _Return_statement(self, node: ast.Return) -> bool:
         value = None if node.value is None else self.value(node.value)
@@ -186,50 +205,61 @@ class Statements(Expressions):
         self.results.append((node, value))
         if value is None:
             self.emit(node, "return;")
+            self.keep(node, ast.Return(None))
             return False
         declared = self.function.annotations.get("return")
         wanted = of_field(declared) if isinstance(declared, FieldType) else BOOL if declared is bool else value.kind
-        self.emit(node, f"return {self.assignable(node, wanted, value)};")
+        stored = self.stored_as(node, wanted, value)
+        self.emit(node, f"return {stored.text};")
+        self.keep(node, ast.Return(stored.tree))
         return False
 
     def _Break_statement(self, node: ast.Break) -> bool:
         self.emit(node, "break;")
+        self.keep(node, ast.Break())
         return False
 
     def _Continue_statement(self, node: ast.Continue) -> bool:
         self.emit(node, "continue;")
+        self.keep(node, ast.Continue())
         return False
 
     def _If_statement(self, node: ast.If) -> bool:
-        self.emit(node, f"if ({self.condition(node.test).text}) {{")
+        test = self.condition(node.test)
+        self.emit(node, f"if ({test.text}) {{")
         before = set(self.assigned)
-        falls = self.block(node.body)
+        falls, body = self.inner(node.body)
+        other: list[ast.stmt] = []
         after_body = self.assigned if falls else None
         self.assigned = set(before)
         end = node.body[-1]
         other_falls = True
         if node.orelse:
             self.lines.setdefault(node.orelse[0].lineno, []).append("} else {")
-            other_falls = self.block(node.orelse)
+            other_falls, other = self.inner(node.orelse)
             end = node.orelse[-1]
         self.lines.setdefault(end.end_lineno or end.lineno, []).append("}")
         after_else = self.assigned if other_falls else None
+        self.keep(node, ast.If(test.tree, body, other))
         both = [each for each in (after_body, after_else) if each is not None]
         self.assigned = set.intersection(*both) if both else before
         return bool(both)
 
-    def loop(self, node: ast.While | ast.For, head: str, body: Sequence[ast.stmt]) -> None:
+    def loop(self, node: ast.While | ast.For, head: str, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Translate a loop's body; the statements in Python."""
         if node.orelse:
             raise self.refuse(node.orelse[0], "a loop has no else in systems")
         self.emit(node, f"{head} {{")
         before = set(self.assigned)
-        self.block(body)
+        _, trees = self.inner(body)
         self.assigned = before
         end = body[-1]
         self.lines.setdefault(end.end_lineno or end.lineno, []).append("}")
+        return trees
 
     def _While_statement(self, node: ast.While) -> bool:
-        self.loop(node, f"while ({self.condition(node.test).text})", node.body)
+        test = self.condition(node.test)
+        self.keep(node, ast.While(test.tree, self.loop(node, f"while ({test.text})", node.body), []))
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
         return not endless or any(isinstance(inner, ast.Break) for inner in _own_statements(node.body))
 
@@ -256,7 +286,7 @@ class Statements(Expressions):
         else:
             variable = Variable(name, element, name, fixed="the variable of a loop; take another name")
             head = f"for (const {element.cpp} {name} : {over.text})"
-        self.with_loop_variable(node, variable, head)
+        self.with_loop_variable(node, variable, head, over.tree)
 
     def for_range(self, node: ast.For, call: ast.Call) -> None:
         if not isinstance(node.target, ast.Name):
@@ -285,17 +315,20 @@ class Statements(Expressions):
         mark = "<" if step > 0 else ">"
         forward = f"++{name}" if step == 1 else f"--{name}" if step == -1 else f"{name} += {step}"
         variable = Variable(name, kind, name, fixed="the variable of a loop; take another name")
-        self.with_loop_variable(node, variable, f"for ({declared}; {name} {mark} {last}; {forward})")
+        head = f"for ({declared}; {name} {mark} {last}; {forward})"
+        step_tree = self.python(node, str(step))
+        self.with_loop_variable(node, variable, head, self.python(call, "range(_0, _1, _2)", begin, end, step_tree))
 
     def own_loop_variable(self, node: ast.For, name: str) -> None:
         self.check_name(node.target, name)
         if name in self.variables:
             raise self.refuse(node.target, f"{name!r} has a value already; take another name in the loop")
 
-    def with_loop_variable(self, node: ast.For, variable: Variable, head: str) -> None:
+    def with_loop_variable(self, node: ast.For, variable: Variable, head: str, over: ast.expr) -> None:
         self.variables[variable.name] = variable
         self.assigned.add(variable.name)
-        self.loop(node, head, node.body)
+        trees = self.loop(node, head, node.body)
+        self.keep(node, ast.For(ast.Name(variable.name, ast.Store()), over, trees, []))
         del self.variables[variable.name]
         self.assigned.discard(variable.name)
 
@@ -318,13 +351,15 @@ class Statements(Expressions):
         self.results, self.blocks = [], _blocks_of_names(node.body, set(arguments))
         taken = "".join(f"u32 {name}" for name in arguments)
         self.emit(node, f"const auto {node.name} = [&]({taken}) {{")
-        falls = self.block(node.body)
+        falls, trees = self.inner(node.body)
         values = [value for _, value in self.results if value is not None]
         if values and (falls or len(values) < len(self.results)):
             raise self.refuse(node, f"{node.name} returns a value on some paths only")
         self.lines.setdefault(node.body[-1].end_lineno or node.lineno, []).append("};")
+        own_arguments = ast.arguments([], [ast.arg(name) for name in arguments], None, [], [], None, [])
+        self.keep(node, ast.FunctionDef(node.name, own_arguments, trees, []))
         self.assigned, self.variables, self.results, self.blocks = before
-        self.bodies[node.name] = len(arguments), values[0].kind if values else Kind("void")
+        self.bodies[node.name] = len(arguments), values[0].kind if values else VOID
 
     # ---- assignments -------------------------------------------------------------------------------------------------
 
@@ -343,23 +378,28 @@ class Statements(Expressions):
 
     def assign_parts(self, node: ast.Assign, targets: Sequence[ast.expr]) -> None:
         """``a, b = b, a``: all values are computed first."""
-        call = node.value
+        call, own = node.value, f"{node.lineno}_{node.col_offset}"
+        values = []
         if isinstance(call, ast.Call) and getattr(self.static(call.func), "__name__", "") == "sincos" and len(targets) == 2:
-            (angle,) = self.arguments(call, 1, 1, "sincos")
-            names = [f"sine_{node.lineno}_{node.col_offset}", f"cosine_{node.lineno}_{node.col_offset}"]
-            self.emit(node, f"f32 {', '.join(names)}; sincos({self.real_of(angle, node).text}, {', '.join(names)});")
-            values = [Value(Number("f32"), name) for name in names]
-        else:
-            if not isinstance(call, ast.Tuple) or len(call.elts) != len(targets):
-                raise self.refuse(node, f"{len(targets)} variables take {len(targets)} values")
-            values = []
+            (angle,) = (self.real_of(each, call) for each in self.arguments(call, 1, 1, "sincos"))
+            names = [f"sine_{own}", f"cosine_{own}"]
+            self.emit(node, f"f32 {', '.join(names)}; sincos({angle.text}, {', '.join(names)});")
+            for each, name in zip(("sin", "cos"), names, strict=True):
+                part = self.engine(node, f"{each}({{0}})", [angle], F32)
+                values.append(Value(F32, name, self.python(node, name)))
+                self.keep(node, ast.Assign([ast.Name(name, ast.Store())], part.tree))
+        elif isinstance(call, ast.Tuple) and len(call.elts) == len(targets):
             for number, each in enumerate(call.elts):
                 value = self.value(each)
                 if not isinstance(value.kind, (Number, Vector)):
                     raise self.refuse(each, f"only numbers and vectors are assigned together, got {value.kind}")
-                own = f"part_{node.lineno}_{node.col_offset}_{number}"
-                self.emit(node, f"const {value.kind.cpp} {own} = {value.text};")
-                values.append(Value(value.kind, own))
+                value = self.stored_as(each, value.kind, value)
+                name = f"part_{own}_{number}"
+                self.emit(node, f"const {value.kind.cpp} {name} = {value.text};")
+                self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
+                values.append(Value(value.kind, name, self.python(node, name)))
+        else:
+            raise self.refuse(node, f"{len(targets)} variables take {len(targets)} values")
         for target, value in zip(targets, values, strict=True):
             if isinstance(target, ast.Name):
                 self.assign_name(node, target, value, None)
@@ -387,7 +427,7 @@ class Statements(Expressions):
                 raise self.refuse(target, f"{name!r} is {variable.kind} already")
             if isinstance(variable.kind, (Record, Rows, Maybe)):
                 raise self.refuse(target, f"{name!r} is a row already; take another name, or keep an index")
-            self.emit(node, f"{name} = {self.stored(node, name, variable.kind, value)};")
+            self.name_value(node, name, "", self.stored(node, name, variable.kind, value))
             self.assigned.add(name)
             self.written.kinds[name] = variable.kind
             return
@@ -399,13 +439,17 @@ class Statements(Expressions):
         if isinstance(kind, (Record, Rows, Maybe)):
             self.assign_row(node, name, value)
             return
-        self.emit(node, f"{kind.cpp} {name} = {self.stored(node, name, kind, value)};")
+        self.name_value(node, name, f"{kind.cpp} ", self.stored(node, name, kind, value))
         self.declare(Variable(name, kind, name, place=(name, target.lineno, target.col_offset)))
 
-    def stored(self, node: ast.stmt, name: str, kind: Kind, value: Value) -> str:
+    def name_value(self, node: ast.stmt, name: str, front: str, value: Value) -> None:
+        self.emit(node, f"{front}{name} = {value.text};")
+        self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
+
+    def stored(self, node: ast.stmt, name: str, kind: Kind, value: Value) -> Value:
         if isinstance(kind, Number) and isinstance(value.kind, Number) and kind.is_integer and value.kind.is_float:
             raise self.refuse(node, f"{name!r} is {kind} and would lose decimals: write {name}: f32 = ... at first")
-        return self.assignable(node, kind, value)
+        return self.stored_as(node, kind, value)
 
     def assign_row(self, node: ast.stmt, name: str, value: Value) -> None:
         """A name for a row: no copy, as in Python."""
@@ -420,6 +464,7 @@ class Statements(Expressions):
         if isinstance(kind, Record) and value.place is None:
             text = f"{kind.cpp} {name} = {value.text};"
         self.emit(node, text)
+        self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
         own = value.place if value.place is not None else (name, node.lineno)
         self.declare(Variable(name, kind, name, place=own, fixed="a row; take another name"))
 
@@ -432,7 +477,7 @@ class Statements(Expressions):
                 raise self.refuse(target, f"{target.id!r} is {variable.fixed}")
         result = self.operation(node, node.op, now, self.value(node.value))
         if isinstance(target, ast.Name):
-            self.emit(node, f"{target.id} = {self.stored(node, target.id, now.kind, result)};")
+            self.name_value(node, target.id, "", self.stored(node, target.id, now.kind, result))
             return
         self.store(node, target, result)
 
@@ -443,14 +488,16 @@ class Statements(Expressions):
         to = self.value(target)
         if to.place is None:
             raise self.refuse(target, f"{ast.unparse(target)} cannot be written")
-        if isinstance(to.kind, Record) and to.kind == value.kind:
-            text = value.text
-        elif isinstance(to.kind, (Record, Array)):
+        if isinstance(to.kind, (Record, Array)) and to.kind != value.kind:
             raise self.refuse(target, f"{ast.unparse(target)} is {to.kind}; write its elements")
-        else:
-            text = self.assignable(node, to.kind, value)
+        if isinstance(to.kind, Array):
+            raise self.refuse(target, f"{ast.unparse(target)} is {to.kind}; write its elements")
+        stored = self.stored_as(node, to.kind, value)
         self.written.places.add(to.place)
-        self.emit(node, f"{to.text} = {text};")
+        self.emit(node, f"{to.text} = {stored.text};")
+        place: ast.expr = copy.copy(to.tree)
+        place.ctx = ast.Store()  # type: ignore[attr-defined]
+        self.keep(node, ast.Assign([place], stored.tree))
 
 
 def _declared(kind: Kind, name: str) -> str:
@@ -523,4 +570,3 @@ def _refused(node: ast.stmt) -> str:
     return f"systems cannot have {instead}"
 
 
-__all__ = ["I32", "U32", "Component", "Statements"]

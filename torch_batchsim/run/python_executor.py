@@ -56,9 +56,11 @@ def _divided(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def _from_front(index: int) -> int:
-    if index < 0:
-        raise IndexError(f"the index is {index}: systems count from the front, from 0")
+def _within(index: int, extent: int | None) -> int:
+    """An index; of rows, whose number the tree does not know, only its sign is looked at."""
+    if index < 0 or (extent is not None and index >= extent):
+        allowed = "counts from 0" if extent is None else f"must be from 0 to {extent - 1}"
+        raise IndexError(f"the index is {index}; it {allowed}")
     return index
 
 
@@ -275,7 +277,7 @@ class PythonExecutor:
         wrapped = {f"to_{name}": _integer(c_type) for name, c_type in _NUMBERS.items() if name[0] in "iu"}
         return {
             **wrapped, **_VECTORS, "to_f32": _single, "to_f64": float, "to_bool": bool, "divided": _divided,
-            "from_front": _from_front, "shift_of": _shift_of, "copied": _copied,
+            "within": _within, "shift_of": _shift_of, "copied": _copied,
         }  # fmt: skip
 
     def _engine(self, number: int, thunk: Thunk) -> Callable[..., Any]:

@@ -384,7 +384,7 @@ class Expressions:
             raise self.refuse(node, f"the index is {value.literal}: systems count from the front, from 0")
         if value.literal is not None and extent is not None and value.literal >= extent:
             raise self.refuse(node, f"the index is {value.literal}, but there are {extent} elements")
-        return value if value.literal is not None else replace(value, tree=self.python(node, "from_front(_0)", value))
+        return value if value.literal is not None else replace(value, tree=self.python(node, f"within(_0, {extent})", value))
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import __future__
 import ast
 import inspect
 import textwrap
@@ -75,7 +76,7 @@ class PythonFunction(Generic[_Parameters, _Result]):
         tree = ast.parse(text).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise SchemaError(f"{Path(path).name}:{first}: @{self.kind} stands in front of a function with 'def'")
-        if not _is_code_of(ast.parse(text), self.function.__code__):
+        if not _is_code_of(text, self.function.__code__):
             raise SchemaError(
                 f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file has "
                 "changed since Python read it; import it again in a new process"
@@ -105,19 +106,17 @@ class PythonFunction(Generic[_Parameters, _Result]):
         return {**self.function.__globals__, **cells}
 
 
-def _is_code_of(parsed: ast.Module, code: CodeType) -> bool:
+def _is_code_of(text: str, code: CodeType) -> bool:
     """Whether a function's code is that of its text."""
-    for node in ast.walk(parsed):
-        if isinstance(node, ast.FunctionDef):
-            node.decorator_list, node.returns = [], None
-            for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-                argument.annotation = None
-    made = next(
-        (each for each in compile(parsed, "", "exec").co_consts if isinstance(each, CodeType)),
-        code,
-    )
-    inner = [tuple(one for one in each.co_consts if not isinstance(one, CodeType)) for each in (made, code)]
-    return bool(inner[0] == inner[1] and made.co_names == code.co_names and made.co_varnames == code.co_varnames)
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    module = compile(text, "", "exec", flags, dont_inherit=True)
+    made = next(each for each in module.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name)
+    return _content(made) == _content(code)
+
+
+def _content(code: CodeType) -> tuple[Any, ...]:
+    inner = tuple(_content(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts)
+    return inner, code.co_varnames
 
 
 class PythonSystem(PythonFunction[_Parameters, _Result]):

@@ -211,10 +211,7 @@ class Expressions:
         kind = next((kind for kind in (I32, U32, Number("i64"), U64) if kind.holds(value)), None)
         if kind is None:
             raise self.refuse(node, f"{value} does not fit into 64 bits")
-        ending = {"i32": "", "u32": "u", "i64": "ll", "u64": "ull"}[kind.cpp]
-        text = f"{value}{ending}" if value != -(1 << kind.bits - 1) or kind.is_unsigned else f"({value + 1}{ending} - 1)"
-        tree = placed(ast.Constant(value), node)
-        return Value(kind, text, tree, atom=value >= 0 or text[0] == "(", literal=value)
+        return Value(kind, _whole(value, kind), placed(ast.Constant(value), node), literal=value)
 
     def real(self, value: float, node: ast.AST) -> Value:
         single = ctypes.c_float(value).value
@@ -401,7 +398,7 @@ class Expressions:
                 return Value(value.kind, f"-{value.inner}", self.python(node, "-_0", value), atom=False)
             value = self.promoted(value, node)
             if value.kind.is_integer:  # type: ignore[attr-defined]
-                return self.wrapped(node, "-", replace(self.integer(0, node), kind=value.kind, literal=None), value)
+                return self.wrapped(node, "-", replace(self.to(value.kind, self.integer(0, node), node), literal=None), value)
             return Value(value.kind, f"-{value.inner}", self.python(node, "-_0", value), atom=False)
         value = self.promoted(value, node)
         if isinstance(node.op, ast.Invert):
@@ -459,8 +456,7 @@ class Expressions:
             if kind == F64:
                 return Value(kind, f"f64({float(literal).hex()})", self.python(node, repr(float(literal))), True, literal)
             if kind.is_integer:
-                ending = {"u32": "u", "i64": "ll", "u64": "ull"}.get(kind.cpp, "")
-                return Value(kind, f"{int(literal)}{ending}", tree, atom, literal)
+                return Value(kind, _whole(int(literal), kind), tree, True, literal)
         return Value(kind, f"{kind.cpp}({value.text})", tree)
 
     def _BinOp(self, node: ast.BinOp) -> Value:
@@ -560,6 +556,8 @@ class Expressions:
         vector = a if isinstance(a, Vector) else b
         scalars = [one if isinstance(one.kind, Vector) else self.to(F32, self.promoted(one, node), node)
                    for one in (left, right)]
+        if quaternions:
+            return self.engine(node, "{0} * {1}", scalars, vector)
         tree = self.python(node, f"_0 {mark} _1", *scalars)
         return Value(vector, f"{scalars[0].inner} {mark} {scalars[1].inner}", tree, atom=False)
 
@@ -1046,6 +1044,16 @@ _EPISODE: dict[str, Number] = {"step": U32, "terminated": BOOL, "truncated": BOO
 def _single(value: float) -> str:
     """A number of f32 in C++."""
     return f"{ctypes.c_float(value).value.hex()}f"
+
+
+def _whole(value: int, kind: Number) -> str:
+    """An integer in C++; in brackets where it is negative. i64 is another type than that of 7ll."""
+    if kind.bits == 64:
+        number = f"{value}ull" if kind.is_unsigned else f"{value}ll" if value > -(1 << 63) else f"{value + 1}ll - 1"
+        return f"{kind.cpp}({number})"
+    if kind.is_unsigned:
+        return f"{value}u"
+    return str(value) if value >= 0 else f"({value})" if value > -(1 << 31) else f"({value + 1} - 1)"
 
 
 def _as_stored(value: bool | int | float) -> bool | int | float:

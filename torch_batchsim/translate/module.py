@@ -81,5 +81,5 @@ class Translation:
         signature = self.signatures[system]
         names = [name for name, _ in signature.parameters][1:]
         taken = ", ".join(f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in names)
-        addresses = f"void *given[] = {{{taken or 'nullptr'}}};"
-        return f"{head} {{ {addresses} python_system({number}, &{signature.parameters[0][0]}, given); }}"
+        addresses = f"void *TBS_given[] = {{{taken or 'nullptr'}}};"
+        return f"{head} {{ {addresses} python_system({number}, &{signature.parameters[0][0]}, TBS_given); }}"

@@ -28,6 +28,7 @@ class Statements(Expressions):
         tree = self.source.tree
         self.lines: dict[int, list[str]] = {}
         self.trees: list[ast.stmt] = []  # of the present block, for Python
+        self.check_name(tree, tree.name)
         parameters = self.parameters()
         taken = {arg.arg for arg in tree.args.args}
         self.blocks = _blocks_of_names(tree.body, taken)

@@ -111,7 +111,10 @@ class Environment(Declaration):
         graphs = (getattr(self, name) for name in ("start", "step", "observe"))
         if own or not any(isinstance(graph, TaskGraph) and graph.has_python_systems for graph in graphs):
             return True
-        return any((folder / Environment.systems).is_file() for folder in self._beside("systems"))
+        try:
+            return any((folder / Environment.systems).is_file() for folder in self._beside("systems"))
+        except SchemaError:  # a class of a notebook
+            return False
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises AttributeError for an option, unless it has that value."""

@@ -234,13 +234,14 @@ class PythonExecutor:
         self._systems: list[tuple[Callable[..., None], list[tuple[str, Kind]]]] = []
         for text in python.texts:
             names: dict[str, Any] = {}
-            for function, tree in text.translation.trees.items():
-                own = {**function.names, **shared, **names, **text.translation.constants[function]}
+            translation = text.with_trees()
+            for function, tree in translation.trees.items():
+                own = {**function.names, **shared, **names, **translation.constants[function]}
                 module = ast.Module([tree], [])
                 exec(compile(module, str(function.source.path), "exec"), own)
                 names[f"function_{function.name}"] = own[function.name]
             for function in text.systems:
-                signature = text.translation.signatures[function]
+                signature = translation.signatures[function]
                 self._systems.append((names[f"function_{function.name}"], list(signature.parameters)[1:]))
         self._callback = _Callback(self._run)  # which must live as long as the library may call it
         handle.tbs_python_systems.argtypes, handle.tbs_python_systems.restype = [_Callback], None

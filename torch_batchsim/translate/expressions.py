@@ -40,6 +40,7 @@ from .surroundings import Refusal, Signature, Surroundings, Written, refusal
 from .thunks import Thunk, Thunks
 
 _MISSING = object()
+_NOTHING: ast.expr = ast.Constant(None)  # in place of trees that nobody has asked for
 _ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _BITS: dict[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -123,8 +124,9 @@ class Expressions:
         written: Written,
         functions: Callable[[PythonFunction[Any, Any]], Signature],
         thunks: Thunks,
+        with_trees: bool,
     ) -> None:
-        self.thunks = thunks
+        self.thunks, self.with_trees = thunks, with_trees
         self.function, self.around, self.written, self.functions = function, around, written, functions
         self.source = function.source
         self.names = function.names
@@ -142,8 +144,14 @@ class Expressions:
 
     def python(self, node: ast.AST, template: str, *parts: Value | ast.expr) -> ast.expr:
         """An expression at the place of ``node``; ``_0``, ``_1`` in the template are the parts."""
+        if not self.with_trees:
+            return _NOTHING
         trees = [part.tree if isinstance(part, Value) else part for part in parts]
         return placed(_Filled(trees).visit(ast.parse(template, mode="eval").body), node)
+
+    def at(self, tree: ast.expr, node: ast.AST) -> ast.expr:
+        """The tree at the place of a node."""
+        return placed(tree, node) if self.with_trees else _NOTHING
 
     def engine(
         self, node: ast.AST, template: str, values: Sequence[Value], result: Kind, world: Value | None = None,
@@ -186,7 +194,7 @@ class Expressions:
     def of_object(self, given: Any, node: ast.AST, name: str) -> Value:
         """A constant of the module."""
         if isinstance(given, bool):
-            return Value(BOOL, "true" if given else "false", placed(ast.Constant(given), node), literal=given)
+            return Value(BOOL, "true" if given else "false", self.at(ast.Constant(given), node), literal=given)
         if isinstance(given, (int, IntEnum)):
             return self.integer(int(given), node)
         if isinstance(given, float):
@@ -211,11 +219,11 @@ class Expressions:
         kind = next((kind for kind in (I32, U32, Number("i64"), U64) if kind.holds(value)), None)
         if kind is None:
             raise self.refuse(node, f"{value} does not fit into 64 bits")
-        return Value(kind, _whole(value, kind), placed(ast.Constant(value), node), literal=value)
+        return Value(kind, _whole(value, kind), self.at(ast.Constant(value), node), literal=value)
 
     def real(self, value: float, node: ast.AST) -> Value:
         single = ctypes.c_float(value).value
-        tree = placed(ast.Constant(single), node)
+        tree = self.at(ast.Constant(single), node)
         if math.isnan(value):
             return Value(F32, "from_bits(0x7fc00000u)", tree, literal=value)
         if math.isinf(single):
@@ -236,7 +244,7 @@ class Expressions:
     def named_constant(self, name: str, node: ast.AST) -> Value:
         value = self.around.constants[name]
         kind = option_kind(value)
-        return Value(kind, f"Constants::{name}", placed(ast.Constant(_as_stored(value)), node))
+        return Value(kind, f"Constants::{name}", self.at(ast.Constant(_as_stored(value)), node))
 
     def table(self, given: tuple[Any, ...], node: ast.AST, name: str) -> Value:
         """A tuple of numbers in the module, as a constant array within the function."""
@@ -272,19 +280,19 @@ class Expressions:
 
     def _Constant(self, node: ast.Constant) -> Value:
         if isinstance(node.value, bool):
-            return Value(BOOL, "true" if node.value else "false", placed(ast.Constant(node.value), node), literal=node.value)
+            return Value(BOOL, "true" if node.value else "false", self.at(ast.Constant(node.value), node), literal=node.value)
         if isinstance(node.value, int):
             return self.integer(node.value, node)
         if isinstance(node.value, float):
             return self.real(node.value, node)
-        raise self.refuse(node, f"{node.value!r} is no number; systems compute with numbers")
+        raise self.refuse(node, f"{node.value!r} is not a number; systems compute with numbers")
 
     def _Name(self, node: ast.Name) -> Value:
         variable = self.variables.get(node.id)
         if variable is not None:
             if node.id not in self.assigned:
                 raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
-            return Value(variable.kind, variable.text, placed(ast.Name(node.id, ast.Load()), node), place=variable.place)
+            return Value(variable.kind, variable.text, self.at(ast.Name(node.id, ast.Load()), node), place=variable.place)
         if node.id in self.written.kinds:
             raise self.refuse(node, f"{node.id!r} may be without a value here: assign it on every path before")
         given = self.static(node)
@@ -577,7 +585,7 @@ class Expressions:
             if value.kind != BOOL:
                 raise self.refuse(operand, f"'and' and 'or' take booleans here, got {value.kind}; write x != 0")
             parts.append(value)
-        tree = placed(ast.BoolOp(node.op, [part.tree for part in parts]), node)
+        tree = self.at(ast.BoolOp(node.op, [part.tree for part in parts]), node)
         mark = " && " if isinstance(node.op, ast.And) else " || "
         return Value(BOOL, mark.join(part.inner for part in parts), tree, atom=False)
 
@@ -600,7 +608,7 @@ class Expressions:
         ]
         if len(parts) == 1:
             return parts[0]
-        tree = placed(ast.BoolOp(ast.And(), [part.tree for part in parts]), node)
+        tree = self.at(ast.BoolOp(ast.And(), [part.tree for part in parts]), node)
         return Value(BOOL, " && ".join(part.inner for part in parts), tree, atom=False)
 
     def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> Value:
@@ -871,7 +879,7 @@ class Expressions:
             count, result = self.bodies[node.id]
             if count != len(parameters):
                 raise self.refuse(node, f"{node.id} takes {count} arguments; here it gets {len(parameters)}")
-            return Value(result, node.id, placed(ast.Name(node.id, ast.Load()), node))
+            return Value(result, node.id, self.at(ast.Name(node.id, ast.Load()), node))
         if not isinstance(node, ast.Lambda) or len(node.args.args) != len(parameters):
             raise self.refuse(node, f"write a lambda with {len(parameters)} arguments, or a function in the system")
         names = [each.arg for each in node.args.args]
@@ -883,7 +891,7 @@ class Expressions:
             del self.variables[name]
             self.assigned.discard(name)
         taken = f"({', '.join(f'u32 {name}' for name in names)}) " if names else ""
-        tree = placed(ast.Lambda(node.args, value.tree), node)
+        tree = self.at(ast.Lambda(node.args, value.tree), node)
         return Value(value.kind, f"[&]{taken or ' '}{{ return {value.text}; }}", tree)
 
     def draw(self, node: ast.Call, owner: Value, name: str) -> Value:

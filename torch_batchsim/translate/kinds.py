@@ -120,3 +120,14 @@ def of_field(kind: FieldType, shape: tuple[int, ...] = ()) -> Kind:
         element = Vector(kind.name)
     extents = shape or kind.shape
     return Array(element.cpp, element, tuple(extents)) if extents else element
+
+
+OF_PYTHON = {bool: BOOL, int: I32, float: F32}
+"""Python's own types in signatures and in front of variables."""
+
+
+def of_annotation(given: Any) -> Kind | None:
+    """The kind of a number or vector that an annotation names; None for anything else."""
+    if isinstance(given, FieldType):
+        return of_field(given)
+    return OF_PYTHON.get(given) if isinstance(given, type) else None

@@ -8,18 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from ..declare.python_systems import PythonFunction, PythonSystem
-from .statements import Statements
+from .statements import Statements, written_names
 from .surroundings import Signature, Surroundings, Written, refusal
 from .thunks import Thunks
 
-_MOST_PASSES = 20
-
 
 class Translation:
-    """Systems of one scope, and the functions that they call."""
+    """Systems of one scope, and the functions that they call.
 
-    def __init__(self, systems: Iterable[PythonSystem[Any, Any]], around: Surroundings, thunks: Thunks) -> None:
-        self.around, self.thunks = around, thunks
+    Args:
+        with_trees: also as trees of Python, which the Python executor runs: ``trees`` and ``constants`` by function.
+    """
+
+    def __init__(
+        self,
+        systems: Iterable[PythonSystem[Any, Any]],
+        around: Surroundings,
+        thunks: Thunks,
+        with_trees: bool = False,
+    ) -> None:
+        self.around, self.thunks, self.with_trees = around, thunks, with_trees
         self.trees: dict[PythonFunction[Any, Any], ast.stmt] = {}
         self.constants: dict[PythonFunction[Any, Any], dict[str, Any]] = {}
         self.signatures: dict[PythonFunction[Any, Any], Signature] = {}
@@ -46,12 +54,12 @@ class Translation:
                     f"{other.source.tree.lineno}; rename one",
                 )
         self._open.append(function)
-        written = Written()
-        for _ in range(_MOST_PASSES):
+        written = Written(set(written_names(function.source.tree)))  # a good guess saves passes
+        while True:
             before = set(written.places), dict(written.kinds)
-            statements = Statements(function, self.around, written, self.signature_of, self.thunks)
+            statements = Statements(function, self.around, written, self.signature_of, self.thunks, self.with_trees)
             signature = statements.translated()
-            if (set(written.places), dict(written.kinds)) == before:
+            if written.places == before[0] and (written.kinds == before[1] or not statements.hoists):
                 break
         self._open.pop()
         path = function.source.path

@@ -11,9 +11,8 @@ from typing import Any
 from ..base.numbers import CPP_WORDS
 from ..base.names import CPP_KEYWORDS
 from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
-from ..types import FieldType
 from .expressions import Expressions, Value, Variable
-from .kinds import BOOL, F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .kinds import F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_annotation
 from .surroundings import Signature
 
 _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: "Block"}
@@ -32,15 +31,16 @@ class Statements(Expressions):
         parameters = self.parameters()
         taken = {arg.arg for arg in tree.args.args}
         self.blocks = _blocks_of_names(tree.body, taken)
+        self.hoists = any(first is None for owned in self.blocks.values() for first in owned.values())
         self.results: list[tuple[ast.Return, Value | None]] = []
         ends = self.block(tree.body)
         arguments = ast.arguments([], [ast.arg(name) for name, _ in parameters], None, [], [], None, [])
         own_tree = ast.FunctionDef(tree.name, arguments, self.trees or [ast.Pass()], [])
-        self.tree: ast.stmt = ast.fix_missing_locations(ast.copy_location(own_tree, tree))
+        self.tree: ast.stmt = own_tree if not self.with_trees else ast.fix_missing_locations(ast.copy_location(own_tree, tree))
         result = self.result(ends)
         is_system = isinstance(self.function, PythonSystem)
         if is_system and result is not None:
-            raise self.refuse(tree, f"system {tree.name} returns a value; it writes results into components")
+            raise self.refuse(self.results[0][0], f"system {tree.name} returns a value; it writes results into components")
         self.written.result = result
         head = "TBS_SYSTEM void" if is_system else f"TBS_FUNCTION {result.cpp if result else 'void'}"
         body = " ".join(text for texts in self.lines.values() for text in texts)
@@ -65,12 +65,10 @@ class Statements(Expressions):
             return None
         if falls_through or len(values) < len(self.results):
             raise self.refuse(self.source.tree, f"{self.function.name} returns a value on some paths only")
-        declared = self.function.annotations.get("return")
-        kind = of_field(declared) if isinstance(declared, FieldType) else values[0][1].kind
-        if declared is bool:
-            kind = BOOL
+        declared = of_annotation(self.function.annotations.get("return"))
+        kind = declared or values[0][1].kind
         for node, value in values:
-            if value.kind != kind and not isinstance(declared, FieldType):
+            if value.kind != kind and declared is None:
                 raise self.refuse(node, f"returns {value.kind}, but {kind} before; write its type: -> f32")
         return kind
 
@@ -105,10 +103,9 @@ class Statements(Expressions):
                 text = f"const {text}"
             self.declare(Variable(name, kind, name, place=name, fixed="a parameter"))
             return text
-        if given is bool:
-            kind = BOOL
-        elif isinstance(given, FieldType):
-            kind = of_field(given)
+        number = of_annotation(given)
+        if number is not None:
+            kind = number
         else:
             record = self.around.record(given) if isinstance(given, type) else None
             if record is None:
@@ -144,6 +141,8 @@ class Statements(Expressions):
 
     def keep(self, node: ast.AST, tree: ast.stmt) -> None:
         """Add a statement in Python, at the place of a node."""
+        if not self.with_trees:
+            return
         tree = ast.copy_location(tree, node)  # type: ignore[type-var]
         tree.end_lineno, tree.end_col_offset = tree.lineno, tree.col_offset
         self.trees.append(ast.fix_missing_locations(tree))
@@ -208,8 +207,7 @@ class Statements(Expressions):
             self.emit(node, "return;")
             self.keep(node, ast.Return(None))
             return False
-        declared = self.function.annotations.get("return")
-        wanted = of_field(declared) if isinstance(declared, FieldType) else BOOL if declared is bool else value.kind
+        wanted = of_annotation(self.function.annotations.get("return")) or value.kind
         stored = self.stored_as(node, wanted, value)
         self.emit(node, f"return {stored.text};")
         self.keep(node, ast.Return(stored.tree))
@@ -410,10 +408,7 @@ class Statements(Expressions):
     def _AnnAssign_statement(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name) or node.value is None:
             raise self.refuse(node, "write name: type = value")
-        given: Any = self.static(node.annotation)
-        if isinstance(node.annotation, ast.Constant) and isinstance(node.annotation.value, str):
-            given = self.names.get(node.annotation.value)
-        kind = BOOL if given is bool else of_field(given) if isinstance(given, FieldType) else None
+        kind = of_annotation(self.static(node.annotation))
         if not isinstance(kind, (Number, Vector)):
             raise self.refuse(node.annotation, f"{ast.unparse(node.annotation)} is no type of numbers or vectors")
         self.assign_name(node, node.target, self.value(node.value), kind)
@@ -496,6 +491,8 @@ class Statements(Expressions):
         stored = self.stored_as(node, to.kind, value)
         self.written.places.add(to.place)
         self.emit(node, f"{to.text} = {stored.text};")
+        if not self.with_trees:
+            return
         place: ast.expr = copy.copy(to.tree)
         place.ctx = ast.Store()  # type: ignore[attr-defined]
         self.keep(node, ast.Assign([place], stored.tree))
@@ -554,6 +551,19 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
         direct = first_path == path and isinstance(statement, (ast.Assign, ast.AnnAssign))
         owners.setdefault(id(firsts[path]), {})[name] = statement if direct else None
     return owners
+
+
+def written_names(tree: ast.FunctionDef) -> set[str]:
+    """The names in front of a dot or index that is assigned to."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            inner: ast.expr = node
+            while isinstance(inner, (ast.Attribute, ast.Subscript)):
+                inner = inner.value
+            if isinstance(inner, ast.Name):
+                found.add(inner.id)
+    return found
 
 
 def _likely(name: str) -> str:

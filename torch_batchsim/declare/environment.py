@@ -107,7 +107,8 @@ class Environment(Declaration):
     @property
     def _needs_header(self) -> bool:
         """Without ``systems`` of its own, an environment with systems in Python has a header only if one lies there."""
-        own = any("systems" in vars(cls) for cls in type(self).__mro__ if cls is not Environment and cls is not Declaration)
+        declared = [cls for cls in type(self).__mro__ if cls not in (Environment, Declaration)]
+        own = any("systems" in vars(cls) for cls in declared)
         graphs = (getattr(self, name) for name in ("start", "step", "observe"))
         if own or not any(isinstance(graph, TaskGraph) and graph.has_python_systems for graph in graphs):
             return True

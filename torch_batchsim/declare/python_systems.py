@@ -1,8 +1,8 @@
 """Systems and functions written in Python: the decorators, and the types that their parameters have."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import inspect
 import textwrap
@@ -78,8 +78,8 @@ class PythonFunction(Generic[_Parameters, _Result]):
             raise SchemaError(f"{Path(path).name}:{first}: @{self.kind} stands in front of a function with 'def'")
         if not _is_code_of(text, self.function.__code__):
             raise SchemaError(
-                f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file has "
-                "changed since Python read it; import it again in a new process"
+                f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file "
+                "has changed since Python read it; import it again in a new process"
             )
         ast.increment_lineno(tree, first - 1)
         return FunctionSource(Path(path), tree, tuple(lines))

@@ -96,4 +96,3 @@ def _surroundings(scope: Scope, scopes: Scopes) -> Surroundings:
     author = scopes.author
     libraries = {name: each.parameters for name, each in scopes.libraries.items()}
     return Surroundings(components, archetypes, scope.constants, author.parameters, libraries, scope.faults)
-

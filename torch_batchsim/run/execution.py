@@ -21,11 +21,11 @@ from ..declare.run_options import RunOptions
 from ..memory.memory import Memory
 from ..memory.outputs import OutputSet
 from ..memory.streams import current_handle, is_capturing
-from .python_executor import PythonExecutor
 from ..resolve.executors import EXECUTORS, Executor, Workload
 from ..resolve.program import Program
 from ..resolve.schedule import BLOCKS, Plan, step_tasks
 from . import crew, faults, interrupts, step_call
+from .python_executor import PythonExecutor
 from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 

@@ -30,7 +30,7 @@ _NUMBERS: dict[str, Any] = {
 assert {number.c_type for number in NUMBERS.values()} == set(_NUMBERS)
 
 
-# ---- numbers -----------------------------------------------------------------------------------------------------------
+# ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _single(x: float) -> float:
@@ -70,7 +70,7 @@ def _shift_of(count: int, bits: int) -> int:
     return count
 
 
-# ---- memory ------------------------------------------------------------------------------------------------------------
+# ---- memory ----------------------------------------------------------------------------------------------------------
 
 
 class _Struct(ctypes.Structure):
@@ -193,12 +193,17 @@ class _Running:
         self.address, self.parameters = address, parameters
 
 
-# ---- operations of lanes -----------------------------------------------------------------------------------------------
+# ---- operations of lanes ---------------------------------------------------------------------------------------------
 
 
 def _for_each(n: int, body: Callable[[int], Any]) -> None:
     for item in range(n):
         body(item)
+
+
+def _any(n: int, condition: Callable[[int], bool]) -> bool:
+    """Every item is looked at, as lanes do."""
+    return sum(bool(condition(item)) for item in range(n)) > 0
 
 
 _LANES: dict[str, Callable[..., Any]] = {
@@ -208,8 +213,8 @@ _LANES: dict[str, Callable[..., Any]] = {
     "lanes_min": lambda n, start, term: min([start, *(term(item) for item in range(n))]),
     "lanes_max": lambda n, start, term: max([start, *(term(item) for item in range(n))]),
     "lanes_count": lambda n, condition: sum(bool(condition(item)) for item in range(n)),
-    "lanes_any": lambda n, condition: any([condition(item) for item in range(n)]),
-    "lanes_all": lambda n, condition: all([condition(item) for item in range(n)]),
+    "lanes_any": lambda n, condition: _any(n, condition),
+    "lanes_all": lambda n, condition: not _any(n, lambda item: not condition(item)),
 }
 
 
@@ -262,8 +267,10 @@ class PythonExecutor:
             return
         system, parameters = self._systems[number]
         try:
-            system(_Running(world, self._parameters), *(self._argument(kind, addresses[place])
-                                                        for place, (_, kind) in enumerate(parameters)))
+            system(
+                _Running(world, self._parameters),
+                *(self._argument(kind, addresses[place]) for place, (_, kind) in enumerate(parameters)),
+            )
         except BaseException as error:
             self._raised = error
 
@@ -296,9 +303,13 @@ class PythonExecutor:
                 else:
                     given.append(_NUMBERS[kind.cpp](argument))
             addresses = (ctypes.c_void_p * max(len(given), 1))(*map(ctypes.addressof, given))
-            result = (ctypes.c_uint64 * 2)() if isinstance(gives, (Rows, Maybe, Record)) else (
-                None if gives == VOID else self._types.of(gives)())
-            call(number, world.address if world else None, addresses, ctypes.byref(result) if result is not None else None)
+            result: Any = None
+            if isinstance(gives, (Rows, Maybe, Record)):
+                result = (ctypes.c_uint64 * 2)()
+            elif gives != VOID:
+                result = self._types.of(gives)()
+            to = None if result is None else ctypes.byref(result)
+            call(number, world.address if world else None, addresses, to)
             if isinstance(gives, Rows):
                 return _Rows(self._types.of(gives.element), result[0], result[1])
             if isinstance(gives, (Maybe, Record)):

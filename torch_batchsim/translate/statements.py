@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..base.numbers import CPP_WORDS
 from ..base.names import CPP_KEYWORDS
+from ..base.numbers import CPP_WORDS
 from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
-from .expressions import Expressions, Value, Variable
+from .calls import Calls
+from .expressions import Value, Variable
 from .kinds import F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_annotation
 from .surroundings import Signature
 
@@ -19,7 +20,7 @@ _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: 
 _LEAVES = (ast.Return, ast.Break, ast.Continue)
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """Translates one function: ``lines`` are the texts by line of the file."""
 
     def translated(self) -> Signature:
@@ -36,11 +37,15 @@ class Statements(Expressions):
         ends = self.block(tree.body)
         arguments = ast.arguments([], [ast.arg(name) for name, _ in parameters], None, [], [], None, [])
         own_tree = ast.FunctionDef(tree.name, arguments, self.trees or [ast.Pass()], [])
-        self.tree: ast.stmt = own_tree if not self.with_trees else ast.fix_missing_locations(ast.copy_location(own_tree, tree))
+        self.tree: ast.stmt = (
+            own_tree if not self.with_trees else ast.fix_missing_locations(ast.copy_location(own_tree, tree))
+        )
         result = self.result(ends)
         is_system = isinstance(self.function, PythonSystem)
         if is_system and result is not None:
-            raise self.refuse(self.results[0][0], f"system {tree.name} returns a value; it writes results into components")
+            raise self.refuse(
+                self.results[0][0], f"system {tree.name} returns a value; it writes results into components"
+            )
         self.written.result = result
         head = "TBS_SYSTEM void" if is_system else f"TBS_FUNCTION {result.cpp if result else 'void'}"
         body = " ".join(text for texts in self.lines.values() for text in texts)
@@ -85,7 +90,9 @@ class Statements(Expressions):
             self.check_name(argument, argument.arg)
             given = self.function.annotations.get(argument.arg)
             if given is None:
-                raise self.refuse(argument, f"{argument.arg} has no type; write {argument.arg}: {_likely(argument.arg)}")
+                raise self.refuse(
+                    argument, f"{argument.arg} has no type; write {argument.arg}: {_likely(argument.arg)}"
+                )
             found.append((argument.arg, self.parameter(argument, given)))
         if isinstance(self.function, PythonSystem) and not (
             found and self.function.annotations.get(found[0][0]) is World
@@ -113,7 +120,8 @@ class Statements(Expressions):
                 raise self.refuse(
                     node,
                     f"{name} is of {shown}, which is no component of the environment; parameters are World, "
-                    "components, Episode, Row, Entity" + ("" if isinstance(self.function, PythonSystem) else ", numbers"),
+                    "components, Episode, Row, Entity"
+                    + ("" if isinstance(self.function, PythonSystem) else ", numbers"),
                 )
             kind = record
         fixed = "a component; assign to its fields" if isinstance(kind, Record) else ""
@@ -336,7 +344,9 @@ class Statements(Expressions):
         arguments = [each.arg for each in node.args.args]
         others = (node.args.posonlyargs, node.args.kwonlyargs, node.args.defaults, node.args.vararg, node.args.kwarg)
         if node.decorator_list or any(others) or len(arguments) > 1:
-            raise self.refuse(node, "a function within a system is for lanes: it takes the number of an item, or nothing")
+            raise self.refuse(
+                node, "a function within a system is for lanes: it takes the number of an item, or nothing"
+            )
         if any(isinstance(inner, (ast.Nonlocal, ast.Global)) for inner in ast.walk(node)):
             raise self.refuse(node, "all lanes run this at once: it writes components, not variables outside of it")
         before = set(self.assigned), dict(self.variables), self.results, self.blocks
@@ -379,7 +389,11 @@ class Statements(Expressions):
         """``a, b = b, a``: all values are computed first."""
         call, own = node.value, f"{node.lineno}_{node.col_offset}"
         values = []
-        if isinstance(call, ast.Call) and getattr(self.static(call.func), "__name__", "") == "sincos" and len(targets) == 2:
+        if (
+            isinstance(call, ast.Call)
+            and getattr(self.static(call.func), "__name__", "") == "sincos"
+            and len(targets) == 2
+        ):
             (angle,) = (self.real_of(each, call) for each in self.arguments(call, 1, 1, "sincos"))
             names = [f"sine_{own}", f"cosine_{own}"]
             self.emit(node, f"f32 {', '.join(names)}; sincos({angle.text}, {', '.join(names)});")
@@ -535,11 +549,16 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
                     if node is statement and name in ("body", "orelse") and isinstance(value, list):
                         visit(value, (*path, id(value)))
                     else:
-                        own += [each for each in (value if isinstance(value, list) else [value])
-                                if isinstance(each, ast.AST)]
+                        own += [
+                            each
+                            for each in (value if isinstance(value, list) else [value])
+                            if isinstance(each, ast.AST)
+                        ]
 
     visit(body, ())
-    loops = {n.target.id for s in body for n in ast.walk(s) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
+    loops = {
+        n.target.id for s in body for n in ast.walk(s) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
+    }
     for name, uses in places.items():
         if name in taken or name in loops or not any(store for _, _, store in uses):
             continue
@@ -547,7 +566,7 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
         for other, _, _ in uses:
             while other[: len(path)] != path:
                 path = path[:-1]
-        first_path, statement, store = uses[0]
+        first_path, statement, _ = uses[0]
         direct = first_path == path and isinstance(statement, (ast.Assign, ast.AnnAssign))
         owners.setdefault(id(firsts[path]), {})[name] = statement if direct else None
     return owners
@@ -579,5 +598,3 @@ def _refused(node: ast.stmt) -> str:
         "ClassDef": "a class", "Match": "match; write if and elif",
     }.get(type(node).__name__, type(node).__name__)  # fmt: skip
     return f"systems cannot have {instead}"
-
-

@@ -1,4 +1,4 @@
-"""Calls of the engine that the Python executor makes through the compiled library, so that it computes no bit itself."""
+"""Calls of the engine that the Python executor makes through the compiled library, so that their bits are its."""
 
 from __future__ import annotations
 

@@ -43,12 +43,32 @@ from torch_batchsim import (
     vec2,
     vec3,
 )
-from torch_batchsim.math import (
-    atan2, clamp, cos, cross, dot, exp, floor, fma, fmod, from_bits, isnan, length, log, normalize, pow, rotate,
-    rotation_about, sin, sincos, sqrt, tanh, to_bits, to_i32,
-)  # fmt: skip
-
 from torch_batchsim.build import emulation
+from torch_batchsim.math import (
+    atan2,
+    clamp,
+    cos,
+    cross,
+    dot,
+    exp,
+    floor,
+    fma,
+    fmod,
+    from_bits,
+    isnan,
+    length,
+    log,
+    normalize,
+    pow,
+    rotate,
+    rotation_about,
+    sin,
+    sincos,
+    sqrt,
+    tanh,
+    to_bits,
+    to_i32,
+)  # fmt: skip
 from torch_batchsim.resolve.executors import EXECUTORS
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import assert_same_bits, snapshot

@@ -285,7 +285,7 @@ STAGES = (
         "bits",
         "Every executor gives the CPU's bits, in all autoreset modes.",
         _bits,
-        120,
+        180,
         builds=(*_HIDESEEK, ("ant", CUDA[0])),
     ),
     Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90, builds=_HIDESEEK),

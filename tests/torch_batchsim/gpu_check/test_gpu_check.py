@@ -534,6 +534,16 @@ def test_the_bytes_of_a_step_are_those_of_its_columns() -> None:
     assert speed.bytes_of_step(sim) == 100 * (3 * 16 + 4 + 4 + 2 * 9)
 
 
+def test_measured_worlds_end_at_different_steps() -> None:
+    """Also those of HideSeek, whose levels are the costliest to make: else all would end in one step, or none."""
+    env = CPU("cartpole", 500)
+    env.reset(seed=3)
+    speed.spread_episodes(env)
+    steps = env.episode_steps
+    assert int(steps.min()) < 25 and int(steps.max()) > 475 and len(steps.unique()) > 250
+    assert ENVIRONMENTS["hideseek"]().parameters["max_episode_steps"] == 240  # the name by which the limit is found
+
+
 def test_the_peer_is_the_same_cartpole() -> None:
     env = CPU("cartpole", 500)
     observations, _ = env.reset(seed=3)

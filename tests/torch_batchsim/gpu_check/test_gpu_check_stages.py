@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from gymnasium.vector import AutoresetMode
 from pretended_gpu import NCU, SMALL, Stream
 
 from torch_batchsim import TorchVectorEnv
+from torch_batchsim.build.codegen import Target
 from torch_batchsim.gpu_check import (
     bits,
     builds,
@@ -82,6 +84,20 @@ def test_long_builds_are_made_in_the_background(
     background = {job for stage in stages.STAGES for job in stage.builds}
     hideseek = {("hideseek", executor) for executor in EXECUTORS["cuda"]}
     assert background == hideseek | {("ant", "graph"), ("bodies", "graph")}
+
+
+def test_builds_in_the_background_give_the_device_no_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """They make what simulators then find in the cache."""
+    made, nice = [], []
+    monkeypatch.setattr(tools.os, "nice", nice.append)
+    monkeypatch.setattr(tools.jit, "load", lambda *given: made.append(given) or SimpleNamespace(build_seconds=3.0))
+    for name in ("hideseek", "bodies"):
+        tools._RUNS["compile"](name, "megakernel")
+    assert nice == [19, 19] and capsys.readouterr().out == 2 * "3.0 s to compile in the background\n"
+    for program, target in made:
+        assert target == Target("cuda", "megakernel") and program.checks is None and program.log == 0
 
 
 def test_checks_of_a_long_build_wait_for_it(

@@ -162,6 +162,9 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
 }  # fmt: skip
 BODIES = [level(seed) for seed in range(LEVELS)]  # scenes of rigid bodies
 # What builds in the background make.
-COMPILED = {**ENVIRONMENTS, "bodies": partial(levels_environment, BODIES, AGENTS, sleep=False, rays=False)}
+COMPILED: dict[str, Callable[[], Environment]] = {
+    **ENVIRONMENTS,
+    "bodies": partial(levels_environment, BODIES, AGENTS, sleep=False, rays=False),
+}
 CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow", "hunt")  # the longest build is last
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

@@ -44,7 +44,8 @@ def run_stages(
         builds: in the background. A stage that waits for some goes on when they have ended, or when no other is left.
     """
     builds = builds or Builds((), folder)
-    queue, before, results = list(stages), dict(earlier or {}), {}
+    queue, before = list(stages), dict(earlier or {})
+    results: dict[str, dict[str, Any]] = {}
     waiting: dict[str, int] = {}  # by name, how many builds of a stage had ended when it last began
     while queue:
         ended = builds.all_ended()

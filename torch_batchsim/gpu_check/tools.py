@@ -28,6 +28,7 @@ from .processes import run_limited, tool
 
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # the likeliest to find an error first
 _ERRORS_FOUND = 87
+_NICE = 5  # builds of minutes give way to measurements, and still come on beside a build for each core
 _PLAYED = "played to the end"
 _OUR_KERNEL = re.compile(r"\btbs(::|_step|_reset|_act)")
 _REFUSED = ("not supported", "Unable to", "Failed to", "ERR_NVGPUCTRPERM", "insufficient driver", "LibraryNotLoaded")
@@ -93,7 +94,7 @@ def build(name: str, device: str, executor: str) -> None:
 
 def compile_only(name: str, executor: str) -> None:
     """Compile for CUDA at low priority, and print the seconds: the device has no work from it while others measure."""
-    os.nice(19)
+    os.nice(_NICE)
     library = jit.load(Program(COMPILED[name]()), Target("cuda", executor))
     compiled = library.build_seconds
     print(f"{compiled:.1f} s to compile in the background" if compiled else "from the build cache")

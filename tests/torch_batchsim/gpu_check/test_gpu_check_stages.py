@@ -95,7 +95,7 @@ def test_builds_in_the_background_give_the_device_no_work(
     monkeypatch.setattr(tools.jit, "load", lambda *given: made.append(given) or SimpleNamespace(build_seconds=3.0))
     for name in ("hideseek", "bodies"):
         tools._RUNS["compile"](name, "megakernel")
-    assert nice == [19, 19] and capsys.readouterr().out == 2 * "3.0 s to compile in the background\n"
+    assert nice == [5, 5] and capsys.readouterr().out == 2 * "3.0 s to compile in the background\n"
     for program, target in made:
         assert target == Target("cuda", "megakernel") and program.checks is None and program.log == 0
 

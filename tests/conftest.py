@@ -32,8 +32,9 @@ _LONGEST = (
     "test_interrupts", "test_messages", "test_physics", "test_jit", "test_checked_environments", "test_compiled",
     "test_solver", "test_hanabi", "test_tuning", "test_chaos", "test_physics_fast", "test_central_critic", "test_rays",
     "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
-    "test_debug_builds", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env", "test_jax",
-    "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math", "test_contract",
+    "test_debug_builds", "test_gpu_slot", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env",
+    "test_jax", "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math",
+    "test_contract",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 

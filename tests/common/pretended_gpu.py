@@ -17,18 +17,35 @@ import torch
 from torch_batchsim.train.rollouts import captured
 
 from torch_batchsim import Checks, TorchVectorEnv
+from torch_batchsim.bench.physics_levels import make_levels
 from torch_batchsim.build import emulation
 from torch_batchsim.build.codegen import Target
 from torch_batchsim.build.jit import Library
-from torch_batchsim.gpu_check import graphs, large, lifetimes, speed, speed_stages, stages, streams, tools
+from torch_batchsim.gpu_check import (
+    builds,
+    environments,
+    graphs,
+    large,
+    lifetimes,
+    speed,
+    speed_stages,
+    stages,
+    streams,
+    tools,
+)
 from torch_batchsim.gpu_check.environments import ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings
 from torch_batchsim.gpu_check.playing import Make
 from torch_batchsim.resolve.program import Program
+from torch_batchsim.run.simulator import Simulator
 
 for name in ("hideseek", "hunt"):  # with the options of that build which other tests have
     ENVIRONMENTS[name] = partial(ENVIRONMENTS[name], critic=True)
 support.COMPILED.update({f"checked_{name}": make for name, make in ENVIRONMENTS.items()})
+support.COMPILED["checked_bodies"] = environments.COMPILED["bodies"]
+PROPERTIES = SimpleNamespace(
+    name="Made Up", major=9, minor=0, multi_processor_count=4, total_memory=2**36, shared_memory_per_block_optin=232_448
+)
 SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2, "hideseek": 3, "hunt": 1}
 
 
@@ -102,34 +119,41 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("emulated")
 
 
+def emulated_maker(device: str, executor: str | None = None) -> Make:
+    """In place of ``playing.maker``: CUDA's executors are emulated."""
+
+    def make(name: str, worlds: int | None, **arguments: Any) -> TorchVectorEnv:
+        def load(target: Target) -> Library:
+            return support.emulated_cuda(f"checked_{name}", target.executor_name, target.plan, target.traced)
+
+        builds.require(name, executor)
+        if device == "cpu":
+            arguments |= {"executor": executor}
+        else:
+            library = support.emulated_cuda(f"checked_{name}", executor or "graph")
+            if arguments.get("checks"):
+                library = emulation.load(Program(ENVIRONMENTS[name](), Checks()), executor or "graph")
+            arguments |= {"_library": library, "_loader": load}
+        return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def make_on() -> Callable[..., Make]:
-    """In place of ``checks.maker``: CUDA's executors are emulated."""
-
-    def maker(device: str, executor: str | None = None) -> Make:
-        def make(name: str, worlds: int | None, **arguments: Any) -> TorchVectorEnv:
-            def load(target: Target) -> Library:
-                return support.emulated_cuda(f"checked_{name}", target.executor_name, target.plan, target.traced)
-
-            if device == "cpu":
-                arguments |= {"executor": executor}
-            else:
-                library = support.emulated_cuda(f"checked_{name}", executor or "graph")
-                if arguments.get("checks"):
-                    library = emulation.load(Program(ENVIRONMENTS[name](), Checks()), executor or "graph")
-                arguments |= {"_library": library, "_loader": load}
-            return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, **arguments)
-
-        return make
-
-    return maker
+    return emulated_maker
 
 
-@pytest.fixture
-def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Findings]:
-    """Runs a stage here, with one of the executors of CUDA."""
+def emulated_bodies(*_: Any, executor: str, **__: Any) -> Simulator:
+    """In place of ``make_levels`` on a device."""
+    scenes, library = environments.BODIES, support.emulated_cuda("checked_bodies", executor)
+    return make_levels(scenes, 2, 5, sleep=False, rays=False, _library=library)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process' stages run on a pretended GPU, with one of the executors of CUDA."""
     for module in (stages, speed_stages, streams, tools):
-        monkeypatch.setattr(module, "maker", make_on)
+        monkeypatch.setattr(module, "maker", emulated_maker)
         if hasattr(module, "ThreadPoolExecutor"):
             monkeypatch.setattr(module, "ThreadPoolExecutor", InOrder)
     monkeypatch.setattr(tools, "run_apart", lambda run, *arguments, seconds: tools._RUNS[run](*arguments))
@@ -147,6 +171,8 @@ def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.Mon
         monkeypatch.setattr(module, "_TUNE_SECONDS", 0.2)
     monkeypatch.setattr(speed, "DEVICE", "cpu")
     monkeypatch.setattr(speed, "copy_bandwidth", lambda: 1e12)
+    monkeypatch.setattr(speed, "make_levels", emulated_bodies)
+    monkeypatch.setattr(speed, "SETTLING", 2)
     for module in (graphs, lifetimes, speed):
         monkeypatch.setattr(module, "capture", pretended_capture)
     monkeypatch.setattr(captured, "DEVICE", "cpu")
@@ -157,11 +183,17 @@ def pretended(units: Path, make_on: Callable[..., Make], monkeypatch: pytest.Mon
         "stream": lambda stream: nullcontext(), "_sleep": lambda cycles: None, "device_count": lambda: 1,
         "set_sync_debug_mode": lambda mode: None, "mem_get_info": lambda: (2**40, 2**40),
         "cudart": lambda: SimpleNamespace(cudaHostUnregister=lambda address: 1),
-        "memory_stats": lambda: {"allocation.all.allocated": 0},
+        "memory_stats": lambda: {"allocation.all.allocated": 0}, "get_device_properties": lambda _: PROPERTIES,
     }  # fmt: skip
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
     streams.cycles_of.cache_clear()
+
+
+@pytest.fixture
+def pretended(units: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Findings]:
+    """Runs a stage here."""
+    pretend(monkeypatch)
 
     def run(name: str) -> Findings:
         found = Findings(units / f"{name}.findings", time.time() + 1000)

@@ -84,8 +84,7 @@ def make_levels(
     levels: Sequence[Scene], worlds: int, pushed: int, sleep: bool, rays: bool, **options: Any
 ) -> Simulator:
     """Worlds, where ``w`` has level ``w % len(levels)``; ``options`` are those of ``Simulator``."""
-    given = physics_options(levels[0]) | {"sleep": sleep, "contacts": CONTACTS}
-    environment = (SeeingLevels if rays else Levels)(pushed=pushed, physics=given)
+    environment = levels_environment(levels, pushed, sleep, rays)
     sim = Simulator(environment, worlds, **options)
     sim.reset(seed=0)
     numbers = {points: environment.libraries.physics.constants[name] for points, name in hull_names(levels).items()}
@@ -97,6 +96,12 @@ def make_levels(
                 values = torch.from_numpy(np.stack([one[name] for one in each]))
                 sim.tensor(f"{archetype}.physics.{name}").copy_(values[which])
     return sim
+
+
+def levels_environment(levels: Sequence[Scene], pushed: int, sleep: bool, rays: bool) -> Levels:
+    """The environment of ``make_levels``."""
+    given = physics_options(levels[0]) | {"sleep": sleep, "contacts": CONTACTS}
+    return (SeeingLevels if rays else Levels)(pushed=pushed, physics=given)
 
 
 _ROWS = {

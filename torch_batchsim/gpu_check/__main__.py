@@ -9,7 +9,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 from ..bench.report import made_folder
 from ..command_line import Parser, UsageError
 from . import report as reports
+from .builds import Builds
+from .findings import Stage
 from .processes import run_limited
 from .runner import out_of_time, run_stages
 
@@ -29,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     """Run the stages of ``module`` and write the report. Returns 0, 1 if a stage has failed, or 2 where the GPU or nvcc
     is missing."""
     stages = importlib.import_module(module).STAGES
-    options = _options(arguments, [stage.name for stage in stages])
+    options = _options(arguments, {stage.name: stage for stage in stages})
     if options.list:
         for stage in stages:
             print(f"{stage.name:12} {stage.about} (at most {stage.seconds:.0f} s)")
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     started = time.monotonic()
     if options.cache is not None:
         _use_cache(options.cache)
-    facts = _facts(min(60.0, options.budget / 2))
+    facts = _facts(options.budget / 2)
     if facts["missing"] and options.go_on:  # the earlier report stays
         print("\n".join(facts["missing"]))
         return 2
@@ -70,11 +73,14 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     else:
         print(f"step in C++: {facts['machine']['step in C++']}", flush=True)
         known = {stage["name"] for stage in done}
-        chosen = [stage for stage in stages if options.stages is None or stage.name in options.stages]
         report["stages"] = [*done, *earlier.values()]  # those that ran out of time stay until they run again
         judge()
-        left = [stage for stage in chosen if stage.name not in known]
-        run_stages(left, module, options.output, started + options.budget - _RESERVE, note, earlier)
+        left = [stage for stage in options.stages or stages if stage.name not in known]
+        builds = Builds([job for stage in left for job in stage.builds], options.output)
+        try:
+            run_stages(left, module, options.output, started + options.budget - _RESERVE, note, earlier, builds)
+        finally:
+            builds.close()
         report["next"] = _next(report["stages"], options)
     report["seconds"] = time.monotonic() - started
     reports.write(report, options.output)
@@ -84,21 +90,22 @@ def main(arguments: Sequence[str] | None = None, module: str = "torch_batchsim.g
     return {"passed": 0, "failed": 1, "no device": 2}[report["status"]]
 
 
-def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None, known: Mapping[str, Stage]) -> argparse.Namespace:
     parser = Parser(
         _PROGRAM,
         description="Checks and measures on a GPU, and writes a report.",
     )
     parser.add_argument("--list", action="store_true", help="print the stages and end")
-    parser.add_argument("--stages", type=_names, help="only these, such as build,capture")
+    parser.add_argument(
+        "--stages", type=_names, help="only these, in this order, such as build,bits:40 (for 40 s at most)"
+    )
     parser.add_argument("--budget", type=float, default=270.0, help="seconds for everything; the report names the rest")
     parser.add_argument("--output", type=Path, default=_OUTPUT, help=f"folder of the report (default: {_OUTPUT})")
     parser.add_argument("--cache", type=Path, help="folder of builds (default: $TORCH_BATCHSIM_CACHE, or the user's)")
     parser.add_argument("--continue", dest="go_on", action="store_true", help="go on with the report in --output")
     options = parser.parse_args(arguments)
-    for name in options.stages or ():
-        if name not in known:
-            raise UsageError(f"stages are {', '.join(known)}, got {name!r}")
+    if options.stages is not None:
+        options.stages = [_stage(text, known) for text in options.stages]
     if not 0 < options.budget <= 86_400:
         raise UsageError(f"--budget must be positive and at most 86400 seconds, got {options.budget:g}")
     if not options.list:
@@ -110,6 +117,16 @@ def _options(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
+
+
+def _stage(text: str, known: Mapping[str, Stage]) -> Stage:
+    """The stage that ``name`` or ``name:seconds`` asks for."""
+    name, _, seconds = text.partition(":")
+    if name not in known:
+        raise UsageError(f"stages are {', '.join(known)}, got {name!r}")
+    if seconds and not seconds.isdecimal():
+        raise UsageError(f"behind a stage's name goes a number of seconds, got {text!r}")
+    return replace(known[name], limit=float(seconds)) if seconds else known[name]
 
 
 def _use_cache(folder: Path) -> None:

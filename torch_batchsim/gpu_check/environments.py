@@ -8,9 +8,13 @@ from functools import partial
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from ..bench.contenders import LEVELS
+from ..bench.levels import AGENTS, level
+from ..bench.physics_levels import levels_environment
 from ..declare.environment import Environment
 from ..declare.options import Constants, Option, Parameters
 from ..declare.schema import AgentEnd, Archetype, Component, Reward, TaskGraph
+from ..envs.ant import Ant
 from ..envs.cartpole import CartPole
 from ..envs.hanabi import Hanabi
 from ..envs.hideseek import HideSeek
@@ -152,8 +156,15 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     # The same builds: rounds that are soon over, with any number of walls and boxes.
     "hunt": partial(HideSeek, preparation_steps=5, max_episode_steps=16, min_walls=0, min_boxes=0, min_long_boxes=0),
     "garden": Garden,  # a table of it grows
+    "ant": Ant,  # joints
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip
+BODIES = [level(seed) for seed in range(LEVELS)]  # scenes of rigid bodies
+# What builds in the background make.
+COMPILED: dict[str, Callable[[], Environment]] = {
+    **ENVIRONMENTS,
+    "bodies": partial(levels_environment, BODIES, AGENTS, sleep=False, rays=False),
+}
 CHECKED = ("cartpole", "kitchens", "decks", "skirmish", "garden", "meadow", "hunt")  # the longest build is last
 GROWING = ("skirmish", "garden")  # the host may see late that a table is crowded: checks wait after each step

@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import json
+import math
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 NO_TIME = "no time left"  # the beginning of the reason, where a check or a stage is skipped because time ran out
+Job = tuple[str, str]  # an environment and an executor of CUDA, to be compiled
 SPOILED = 86  # exit status: an error has spoiled the process, and another one must go on
 
 
@@ -35,6 +37,11 @@ class Stage:
         run: makes the checks, by calls of ``Findings.check``.
         seconds: after which its process is ended.
         least: seconds that must be left for it to begin.
+        builds: those of its checks that take minutes. A check is skipped while its build is under way, and the stage
+            goes on when that has ended.
+        after_builds: it has nothing to do before one of ``builds`` has ended.
+        gate: if it fails, no further stage runs.
+        limit: seconds after which it goes on another time, if that is before its end.
     """
 
     name: str
@@ -42,6 +49,10 @@ class Stage:
     run: Callable[[Findings], None]
     seconds: float
     least: float = 15.0
+    builds: tuple[Job, ...] = ()
+    after_builds: bool = False
+    gate: bool = False
+    limit: float = math.inf
 
 
 class Findings:
@@ -83,7 +94,7 @@ class Findings:
         result = {"name": name, "status": "passed", "text": "", "traceback": ""}
         spoiled = False
         try:
-            result["text"] = function(*arguments, **keywords) or ""
+            result["text"] = self._tried(function, *arguments, **keywords) or ""
         except Skipped as reason:
             result |= {"status": "skipped", "text": str(reason)}
         except Exception as error:
@@ -96,6 +107,18 @@ class Findings:
         self.save()
         if spoiled:
             os._exit(SPOILED)  # an ordinary exit would touch the device
+
+    def _tried(self, function: Callable[..., str | None], *arguments: Any, **keywords: Any) -> str | None:
+        """Call ``function``; a second time, by tiles, where the device has refused a cooperative launch."""
+        try:
+            return function(*arguments, **keywords)
+        except Exception as error:
+            playing = sys.modules.get(f"{__package__}.playing")
+            if playing is None or not playing.goes_on_by_tiles(error):
+                raise
+            refused = _headline(error)
+        self.note(f"A cooperative launch was refused, so blocks took tiles in turns: {refused}.")
+        return f"by tiles, because a cooperative launch was refused: {function(*arguments, **keywords) or ''}"
 
     def has(self, name: str) -> bool:
         """Whether an earlier process of this stage has reached a check."""

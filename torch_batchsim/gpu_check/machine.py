@@ -31,6 +31,7 @@ def facts() -> dict[str, object]:
     found: dict[str, object] = {}
     on_cuda = torch.version.cuda is not None and torch.cuda.is_available()
     if on_cuda:
+        torch.zeros(1, device="cuda")  # on a cold machine this reads much from disk, which no stage then waits for
         properties = torch.cuda.get_device_properties(0)
         found |= {
             "GPU": f"{torch.cuda.device_count()} x {properties.name}",

@@ -7,6 +7,7 @@ need no GPU. A check raises if it fails; its result is a remark for the report.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from ..errors import WorldFault
 from ..run.simulator import Simulator
 from ..testing import Tensors, assert_same_bits, ended_worlds, random_actions
 from ..vector.vector_env import TorchVectorEnv
+from . import builds
 from .environments import ENVIRONMENTS
 
 Make = Callable[..., TorchVectorEnv]
@@ -24,15 +26,35 @@ Story = Callable[[Make], tuple[str, list[Tensors], Simulator]]
 
 MODES = tuple(AutoresetMode)
 SEED = 7
+_REFUSALS = ("cooperative", "not supported")  # in CUDA's words for a refused cooperative launch
+_by_tiles = False  # whether this process has met one
 
 
 def maker(device: str, executor: str | None = None) -> Make:
     """Makes environments of this package on ``device``, run by ``executor``."""
 
     def make(name: str, worlds: int | None, **arguments: Any) -> TorchVectorEnv:
-        return TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, device=device, executor=executor, **arguments)
+        builds.require(name, executor)
+        env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, device=device, executor=executor, **arguments)
+        return by_tiles(env) if _by_tiles else env
 
     return make
+
+
+def by_tiles(env: TorchVectorEnv) -> TorchVectorEnv:
+    """``env``, whose blocks do not go through the tasks together: that takes a cooperative launch."""
+    execution = env.sim.execution
+    if execution.choice().together:
+        execution.take(replace(execution.choice(), together=False))
+    return env
+
+
+def goes_on_by_tiles(error: Exception) -> bool:
+    """Whether ``error`` is the first refusal of a cooperative launch: from then on ``maker`` makes none."""
+    global _by_tiles
+    refused = isinstance(error, torch.cuda.CudaError) and any(words in str(error) for words in _REFUSALS)
+    goes_on, _by_tiles = refused and not _by_tiles, refused or _by_tiles
+    return goes_on
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:

@@ -6,24 +6,34 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _DYING = 10.0  # seconds in which a killed process is gone, unless a driver holds it
 
 
+def tool(*arguments: str) -> list[str]:
+    """The command of a small run of ``tools``."""
+    return [sys.executable, "-m", "torch_batchsim.gpu_check.tools", *arguments]
+
+
 def run_limited(
-    command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    started: Callable[[subprocess.Popen], None] = lambda process: None,
 ) -> tuple[int | None, str]:
     """Run ``command``: its exit status, None if it was ended after ``seconds``, and its output.
 
-    It stays in this process's group, so that a kill of that group ends it too.
+    It stays in this process's group, so that a kill of that group ends it too. ``started`` gets it at once.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as output:  # a pipe would be held open by children
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
         )
+        started(process)
         try:
             status: int | None = process.wait(max(seconds, 0.1))
         except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ _HEADLINES = {
 
 def write(report: Mapping[str, Any], folder: Path) -> None:
     """Write ``report.json`` and ``report.md`` into ``folder``."""
-    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    (folder / "report.md").write_text(markdown(report), "utf-8")
+    for name, text in (("report.json", json.dumps(report, indent=2) + "\n"), ("report.md", markdown(report))):
+        half = folder / f"{name}.half"
+        half.write_text(text, "utf-8")
+        os.replace(half, folder / name)  # at once, because others copy the files at any time
 
 
 def markdown(report: Mapping[str, Any]) -> str:

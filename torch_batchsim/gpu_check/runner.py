@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .builds import Builds
 from .findings import NO_TIME, SPOILED, Stage
 from .processes import reap
 
@@ -30,26 +31,58 @@ def run_stages(
     deadline: float,
     report: Callable[[dict[str, Any]], None],
     earlier: Mapping[str, Mapping[str, Any]] | None = None,
+    builds: Builds | None = None,
 ) -> list[dict[str, Any]]:
-    """Run all ``stages`` of ``module`` (an importable name) and return the findings of each.
+    """Run all ``stages`` of ``module`` (an importable name) and return the findings of each, those of a stage that
+    waits for builds where it has ended.
 
     Args:
         folder: for the files of the processes; they are removed when read.
         deadline: of ``time.monotonic``. Stages without enough time before it are skipped.
         report: called with each stage's result as it comes.
         earlier: by name, results of stages that ran out of time: they go on from there.
+        builds: in the background. A stage that waits for some goes on when they have ended, or when no other is left.
     """
-    results, before = [], earlier or {}
-    for stage in stages:
+    builds = builds or Builds((), folder)
+    queue, before = list(stages), dict(earlier or {})
+    results: dict[str, dict[str, Any]] = {}
+    waiting: dict[str, int] = {}  # by name, how many builds of a stage had ended when it last began
+    while queue:
+        ended = builds.all_ended()
+        stage = _next(queue, waiting, builds)
+        if stage is None:
+            if builds.wait(ended, deadline):
+                continue
+            stage = queue[0]
+        queue.remove(stage)
+        began = builds.ended(stage.builds)
         left = deadline - time.monotonic()
         if left < stage.least:
             result = _result(stage, _kept(before.get(stage.name)), 0.0, skipped=NO_TIME)
         else:
-            known = _kept(before.get(stage.name))
-            result = _run(stage, module, folder, min(stage.seconds, left), left < stage.seconds, known)
-        results.append(result)
+            known, given = _kept(before.get(stage.name)), min(stage.limit, left)
+            result = _run(stage, module, folder, min(stage.seconds, given), given < stage.seconds, known)
+            if out_of_time(result) and began < len(stage.builds):
+                waiting[stage.name], before[stage.name] = began, result
+                queue.append(stage)
+        results.pop(stage.name, None)
+        results[stage.name] = result
         report(result)
-    return results
+        if stage.gate and result["status"] == "failed":
+            break
+    return list(results.values())
+
+
+def _next(queue: Sequence[Stage], waiting: Mapping[str, int], builds: Builds) -> Stage | None:
+    """A stage that has waited until all its builds have ended; else the first new one that has something to do; else
+    one of whose builds another has ended."""
+    for stage in queue:
+        if stage.name in waiting and builds.ended(stage.builds) == len(stage.builds):
+            return stage
+    for stage in queue:
+        if stage.name not in waiting and (not stage.after_builds or builds.ended(stage.builds)):
+            return stage
+    return next((stage for stage in queue if builds.ended(stage.builds) > waiting.get(stage.name, 0)), None)
 
 
 def out_of_time(result: Mapping[str, Any]) -> bool:

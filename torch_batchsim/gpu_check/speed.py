@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from ..bench.contenders import SETTLING
+from ..bench.levels import AGENTS
+from ..bench.physics_levels import make_levels
 from ..bench.throughput import measure
 from ..build.context import engine_columns
 from ..errors import WorldFault
@@ -16,6 +19,7 @@ from ..run.legal import LegalActions
 from ..run.simulator import Simulator
 from ..testing import random_actions
 from ..vector.vector_env import TorchVectorEnv
+from .environments import BODIES
 from .findings import NO_TIME, Findings, Skipped
 from .graphs import capture
 from .streams import cycles_of
@@ -129,6 +133,20 @@ def measure_steps(
         },
     )
     return f"{rate.median / 1e6:,.0f} {RATE}" + (f", {full} worlds out of room on the way" if full else "")
+
+
+def measure_bodies(found: Findings, table: str, worlds: int, executor: str, seconds: float = 0.2) -> str:
+    """A row of figures for rigid bodies in rooms, which agents push about: without rays, observations and episodes."""
+    sim = make_levels(BODIES, worlds, AGENTS, sleep=False, rays=False, device=DEVICE, executor=executor)
+    for _ in range(SETTLING):
+        sim.step()
+    sim.check_faults()
+    rate = measure(lambda _: sim.step(), [None], worlds, seconds, 3, DEVICE)
+    on_device, on_host = device_seconds(sim.step, _ENQUEUED)
+    times = {"us/step": worlds / rate.median, "device us/step": on_device, "host us/call": on_host}
+    figures = {name: 1e6 * value for name, value in times.items()}
+    found.row(table, worlds=worlds, executor=executor, **{RATE: rate.median / 1e6}, **figures)
+    return f"{rate.median / 1e6:,.2f} {RATE}"
 
 
 def spread_episodes(env: TorchVectorEnv) -> None:

@@ -7,17 +7,19 @@ from functools import partial
 from itertools import product
 
 from ..resolve.executors import EXECUTORS
-from . import speed, tools
+from . import builds, speed, tools
 from .findings import NO_TIME, Findings, Skipped
 from .machine import find_tool
 from .playing import Make, maker
 
 CUDA = EXECUTORS["cuda"]
 # M world steps/s on one H100, at one of the sizes.
-GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210, "hideseek": 19}
+GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210, "hideseek": 19, "bodies": 20}
+_BODIES = (32_768, 8192)  # worlds
 _ROLLOUTS = (1_048_576, 131_072, 16_384)
-_PROFILED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384, "hideseek": 32_768}
-_TUNED = _PROFILED
+# Those of which least is known come first.
+_PROFILED = {"hideseek": 8192, "cartpole": 1_048_576, "hanabi": 131_072, "overcooked": 65_536, "swarm": 16_384}
+_TUNED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384, "hideseek": 32_768}
 _LONG_TUNING = {"hideseek": 1500.0}  # seconds: it makes some six builds, of minutes each
 _TUNE_SECONDS = 2.0  # of measuring
 _FEW_SECONDS = 8.0  # in which a size is measured
@@ -28,7 +30,8 @@ _ENDING = 5.0  # kept back at the end of a stage
 
 
 def cartpole(found: Findings) -> None:
-    _speed(found, "cartpole", (1_048_576, 524_288, 262_144, 65_536, 8192, 1024))
+    whole_waves = 337_920  # 10 blocks of 256 threads for each of 132 multiprocessors
+    _speed(found, "cartpole", (1_048_576, 524_288, whole_waves, 262_144, 65_536, 8192, 1024))
 
 
 def overcooked(found: Findings) -> None:
@@ -43,7 +46,26 @@ def hanabi(found: Findings) -> None:
 
 
 def hideseek(found: Findings) -> None:
+    for executor in CUDA:
+        found.check(f"the build, {executor}", builds.require, "hideseek", executor)
     _speed(found, "hideseek", (32_768, 8192, 1024))
+
+
+def bodies(found: Findings) -> None:
+    """Rigid bodies without and with joints, by the executor that is fastest for them."""
+    executor, copied = CUDA[0], speed.copy_bandwidth()
+    for name in ("bodies", "ant"):
+        found.check(f"the build of {name}, {executor}", builds.require, name, executor)
+    for worlds in _BODIES:
+        what = f"{worlds:,} worlds"
+        found.check(f"{what}, bodies", _measure_bodies, found, worlds, executor)
+        found.check(f"{what}, ant", _measure, found, maker("cuda", executor), "ant", worlds, executor, copied)
+    _note_goal(found, "bodies")
+
+
+def _measure_bodies(found: Findings, worlds: int, executor: str) -> str:
+    builds.require("bodies", executor)
+    return speed.measure_bodies(found, _title("bodies"), worlds, executor)
 
 
 def swarm(found: Findings) -> None:

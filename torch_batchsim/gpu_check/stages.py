@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 
+import torch
+
+from ..base.shared import CHIP_OF_BLOCK
+from ..resolve.chip import chip_bytes_of
 from ..resolve.executors import EXECUTORS
 from . import bits, choices, faults, graphs, large, learning, lifetimes, memory, speed_stages, streams, tools
 from .environments import CHECKED, ENVIRONMENTS
 from .findings import NO_TIME, Findings, Skipped, Stage
-from .playing import MODES, maker
+from .playing import MODES, Make, expect, maker
 
 CUDA = EXECUTORS["cuda"]
 CPU = maker("cpu")
 _FIRST = ("cartpole", "overcooked", "hanabi")  # built first: the goals are about their speeds
 _ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # checked only by one
-_LONG_BUILDS = {"hideseek": 420.0, "hunt": 420.0}  # seconds; they have a stage of their own, after the other speeds
+_LONG_BUILDS = ("hideseek", "hunt", "ant")  # made in the background, see builds.py
 _TRACED = ("cartpole", "meadow")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
 _SIZES = {
     "cartpole": 10_000,
     **dict.fromkeys(("kitchens", "kitchens_floats", "hanabi", "hanabi_floats", "decks", "skirmish"), 300),
-    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "hunt"), 300),
+    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "hunt", "ant"), 300),
 }
 _LONG = 300  # steps: a game of Hanabi takes about 20 at random
 _ROUND = 250  # steps: one of HideSeek takes 240
@@ -33,7 +37,8 @@ _TILES = (1, 249, 1024)
 _LIMITS = (2**31, 2**32)  # bytes of a column
 _PLANS = {"cartpole": 2, "meadow": 2}  # numbers of plans; the first one cuts everywhere
 _TUNE_SECONDS = 2.0  # of measuring
-_BUILD_SECONDS = 90.0  # of one environment for one executor, but for _LONG_BUILDS
+_BUILD_SECONDS = 90.0  # of one environment for one executor
+_WHOLE_CHIP = (9, 0)  # from this capability on all workspace that the engine places on chip fits
 _ENDING = 5.0  # seconds kept back at the end of a stage
 
 
@@ -43,6 +48,7 @@ _ENDING = 5.0  # seconds kept back at the end of a stage
 def _smoke(found: Findings) -> None:
     """One environment by one executor."""
     make = maker("cuda", CUDA[0])
+    found.check("memory on chip", _memory_on_chip)
     found.check_seconds = _BUILD_SECONDS + 30  # its own process is ended before
     found.check("a build", _built, found, "cartpole", "cuda", CUDA[0])
     found.check_seconds = Findings.check_seconds
@@ -51,23 +57,24 @@ def _smoke(found: Findings) -> None:
     found.check("a capture", graphs.captured_step, CPU, make, "cartpole", _SIZES["cartpole"], MODES[0])
 
 
+def _memory_on_chip() -> str:
+    properties = torch.cuda.get_device_properties(0)
+    allowed, capability = chip_bytes_of(torch.device("cuda", 0)), (properties.major, properties.minor)
+    expect(allowed >= CHIP_OF_BLOCK or capability < _WHOLE_CHIP, f"{allowed} bytes a block, wanted {CHIP_OF_BLOCK}")
+    return f"{allowed:,} bytes a block"
+
+
 def _built(found: Findings, *job: str) -> str:
     """Build in a process of its own, within the build's time and the rest of the stage's."""
-    limit = _LONG_BUILDS.get(job[0], _BUILD_SECONDS)
-    seconds = min(limit, found.time_left() - _ENDING)
+    seconds = min(_BUILD_SECONDS, found.time_left() - _ENDING)
     if seconds < _ENDING:
         raise Skipped(NO_TIME)
     try:
         return tools.run_apart("build", *job, seconds=seconds)
     except tools.NoEnd:
-        if seconds < limit:
+        if seconds < _BUILD_SECONDS:
             raise Skipped(f"{NO_TIME} to finish it") from None
         raise
-
-
-def _give_time(found: Findings, name: str) -> None:
-    """Give a check of ``name`` the time of its build, in case the building stages were left out."""
-    found.check_seconds = _LONG_BUILDS.get(name, Findings.check_seconds)
 
 
 def _build(found: Findings) -> None:
@@ -76,19 +83,8 @@ def _build(found: Findings) -> None:
     jobs += [(name, "cuda", executor) for executor, name in product(CUDA, others)]
     jobs += [(name, "cuda", CUDA[0]) for name in _ONE_EXECUTOR]
     jobs += [(name, "cpu", EXECUTORS["cpu"][0]) for name in ENVIRONMENTS if name not in _LONG_BUILDS]
-    _run_jobs(found, jobs)
-
-
-def _build_hideseek(found: Findings) -> None:
-    """Builds are of "hideseek" and "hunt" alike, which differ in parameters."""
-    jobs = [("hideseek", "cuda", executor) for executor in CUDA]
-    _run_jobs(found, [*jobs, ("hideseek", "cpu", EXECUTORS["cpu"][0])])
-
-
-def _run_jobs(found: Findings, jobs: Sequence[tuple[str, ...]]) -> None:
-    """Run a job for each core at a time, each in a process of its own; reported as they end."""
     found.check_seconds = found.time_left() + 60  # this process is ended before
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # each job in a process of its own; reported as they end
         left = [job for job in jobs if not found.has(", ".join(job))]
         running = {pool.submit(_built, found, *job): job for job in left}
         for future in as_completed(running):
@@ -96,13 +92,11 @@ def _run_jobs(found: Findings, jobs: Sequence[tuple[str, ...]]) -> None:
 
 
 def _bits(found: Findings) -> None:
-    for executor, name, mode in product(CUDA, CHECKED, MODES):
+    for executor, name, mode in [*product(CUDA, CHECKED, MODES), *product(CUDA[:1], ("ant",), MODES)]:
         make = maker("cuda", executor)
-        _give_time(found, name)
         found.check(f"{executor}: {name}, {mode.name}", bits.same_as, CPU, make, name, _SIZES[name], 40, mode)
     for executor, name in product(CUDA, ("skirmish", "meadow", "hunt")):
         make = maker("cuda", executor)
-        _give_time(found, name)
         found.check(f"{executor}: {name}, few worlds", bits.same_as, CPU, make, name, _FEW, 40, MODES[0])
     for name in _ONE_EXECUTOR:
         make = maker("cuda", CUDA[0])
@@ -126,7 +120,6 @@ def _long(found: Findings) -> None:
     for executor in CUDA:
         make, worlds = maker("cuda", executor), _SIZES["hanabi"]
         found.check(f"{executor}: hanabi, {_LONG} steps", bits.same_as, CPU, make, "hanabi", worlds, _LONG, MODES[0])
-    _give_time(found, "hideseek")
     for executor in CUDA:
         make, worlds, what = maker("cuda", executor), _SIZES["hideseek"] // 3, f"{executor}: hideseek, {_ROUND} steps"
         found.check(what, bits.same_as, CPU, make, "hideseek", worlds, _ROUND, MODES[0])
@@ -147,7 +140,6 @@ def _choices(found: Findings) -> None:
     for executor, name, size in product(CUDA, ("cartpole", "decks"), _TILES):
         make, worlds = maker("cuda", executor), _SIZES["cartpole"]
         found.check(f"{executor}: {name}, tiles of {size}", choices.tile, CPU, make, name, worlds, 20, size)
-    _give_time(found, "hunt")
     for executor, size in product(CUDA, _TILES[:2]):
         make, what = maker("cuda", executor), f"{executor}: hunt, tiles of {size}"
         found.check(what, choices.tile, CPU, make, "hunt", _SIZES["hunt"], 20, size)
@@ -160,12 +152,17 @@ def _choices(found: Findings) -> None:
 
 def _learn(found: Findings) -> None:
     """PPO, with rollouts step by step and captured."""
+    _learned(found, "CartPole", learning.cartpole)
+
+
+def _learn_overcooked(found: Findings) -> None:
+    _learned(found, "Overcooked", learning.kitchen)
+
+
+def _learned(found: Findings, name: str, learn: Callable[[Make, bool], str]) -> None:
     found.check_seconds = 90.0
-    make, ways = maker("cuda", CUDA[0]), {"eager": False, "captured": True}
-    for how, captured in ways.items():
-        found.check(f"CartPole, {how}", learning.cartpole, make, captured)
-    for how, captured in ways.items():
-        found.check(f"Overcooked, {how}", learning.kitchen, make, captured)
+    for how, captured in {"eager": False, "captured": True}.items():
+        found.check(f"{name}, {how}", learn, maker("cuda", CUDA[0]), captured)
 
 
 def _lifetimes(found: Findings) -> None:
@@ -189,11 +186,9 @@ def _capture(found: Findings) -> None:
             found.check(what, graphs.captured_step, CPU, make, name, worlds, mode)
         what = f"{executor}: a rollout of {name}"
         found.check(what, graphs.captured_rollout, CPU, make, name, worlds, 16)
-    _give_time(found, "hunt")
     for executor in CUDA:
         make = maker("cuda", executor)
         found.check(f"{executor}: a step of hunt", graphs.captured_step, CPU, make, "hunt", _SIZES["hunt"], MODES[0])
-    _give_time(found, "cartpole")
     for executor in CUDA:
         found.check(f"{executor}: a table that has to grow", graphs.growth_in_capture, maker("cuda", executor))
 
@@ -220,7 +215,6 @@ def _faults(found: Findings) -> None:
         found.check(f"{executor}: bad actions", faults.bad_action, make)
         found.check(f"{executor}: faults of systems", faults.system_fault, CPU, make)
         found.check(f"{executor}: a full table", faults.overflow, CPU, make)
-        _give_time(found, "skirmish")
         what, worlds = f"{executor}: a checked build of skirmish", _SIZES["skirmish"]
         found.check(what, bits.same_as, CPU, make, "skirmish", worlds, 20, MODES[0], checks=True)
         found.check(f"{executor}: a finding", faults.checked_build, CPU, make)
@@ -230,17 +224,13 @@ def _memory(found: Findings) -> None:
     for executor in CUDA:
         make = maker("cuda", executor)
         for name in ("cartpole", "skirmish", "meadow", "hunt"):
-            _give_time(found, name)
             found.check(f"{executor}: bind, {name}", memory.bound, make, name, _SIZES[name], 12)
-        _give_time(found, "garden")
         found.check(f"{executor}: growth", memory.growth, CPU, make, _SIZES["garden"], 24)
         found.check(f"{executor}: growth without waiting", memory.late_growth, make, _SIZES["garden"], 24)
         found.check(f"{executor}: changes from the host", memory.host_changes, CPU, make)
         for name in CHECKED:
-            _give_time(found, name)
             found.check(f"{executor}: state, {name}", memory.state_moves, CPU, make, name, _SIZES[name])
         found.check(f"{executor}: levels that are given", bits.given_levels, CPU, make)
-        _give_time(found, "decks")
         found.check(f"{executor}: copied worlds", memory.copies, make)
         found.check(f"{executor}: decks that are given", bits.given_decks, CPU, make)
 
@@ -248,10 +238,8 @@ def _memory(found: Findings) -> None:
 def _repeat(found: Findings) -> None:
     for executor, name in product(CUDA, CHECKED):
         make, worlds = maker("cuda", executor), _SIZES[name]
-        _give_time(found, name)
         found.check(f"{executor}: twice, {name}", bits.repeatable, make, name, worlds, 30)
         found.check(f"{executor}: batch sizes, {name}", bits.batch_size, make, name, 1 + worlds // 3, 2 * worlds, 20)
-    _give_time(found, "cartpole")
     for executor in CUDA:
         found.check(f"{executor}: types of actions", bits.action_types, maker("cuda", executor))
 
@@ -269,27 +257,50 @@ def _trace(found: Findings) -> None:
         found.check(f"{executor}: {name}", choices.traced, maker("cuda", executor), name, _SIZES[name])
 
 
+_HIDESEEK = tuple(("hideseek", executor) for executor in CUDA)
+_BODIES = ("bodies", CUDA[0]), ("ant", CUDA[0])
 STAGES = (
-    Stage("smoke", "One build, the CPU's bits, a fault, a capture.", _smoke, 100, 5),
-    Stage("build", "Every environment but HideSeek is compiled for every executor and takes a step.", _build, 150),
+    Stage("smoke", "Memory on chip, one build, the CPU's bits, a fault, a capture.", _smoke, 100, 5, gate=True),
+    Stage("build", "Every environment but those of bodies is compiled for every executor, and steps.", _build, 150),
     Stage("cartpole", "CartPole from 1,024 to 1,048,576 worlds.", speed_stages.cartpole, 60),
     Stage("overcooked", "Overcooked, whose observations are large.", speed_stages.overcooked, 60),
     Stage("hanabi", "Hanabi, for two, with legal actions.", speed_stages.hanabi, 60),
-    Stage("build_hideseek", "HideSeek is compiled for every executor, which takes minutes.", _build_hideseek, 450),
-    Stage("hideseek", "HideSeek: rigid bodies, rays, observations of sets.", speed_stages.hideseek, 60),
-    Stage("bits", "Every executor gives the CPU's bits, in all autoreset modes.", _bits, 120),
-    Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90),
+    Stage(
+        "hideseek",
+        "HideSeek: rigid bodies, rays, observations of sets.",
+        speed_stages.hideseek,
+        60,
+        builds=_HIDESEEK,
+        after_builds=True,
+    ),
+    Stage(
+        "bodies",
+        "Rigid bodies in rooms, and Ant, which has joints.",
+        speed_stages.bodies,
+        60,
+        builds=_BODIES,
+        after_builds=True,
+    ),
+    Stage(
+        "bits",
+        "Every executor gives the CPU's bits, in all autoreset modes.",
+        _bits,
+        180,
+        builds=(*_HIDESEEK, ("ant", CUDA[0])),
+    ),
+    Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90, builds=_HIDESEEK),
     Stage("streams", "No call waits for the device; streams, threads, devices, several simulators.", _streams, 90),
     Stage("faults", "Faults of one world are reported, and the others go on.", _faults, 60),
     Stage("lifetimes", "Simulators that are freed while captures and streams are at work.", _lifetimes, 90),
-    Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", speed_stages.sanitizers, 400, 20),
-    Stage("profile", "Figures of ncu for the kernels of a step.", speed_stages.profile, 240, 20),
-    Stage("long", "Whole episodes of CartPole, Overcooked, Hanabi and HideSeek.", _long, 120),
+    Stage("sanitizers", "compute-sanitizer finds nothing in small runs.", speed_stages.sanitizers, 400, 20, _HIDESEEK),
+    Stage("profile", "Figures of ncu for the kernels of a step.", speed_stages.profile, 240, 20, _HIDESEEK),
+    Stage("long", "Whole episodes of CartPole, Overcooked, Hanabi and HideSeek.", _long, 120, builds=_HIDESEEK),
     Stage("large", "A million worlds; columns of more than 2^31 and 2^32 bytes.", _large, 90),
-    Stage("learn", "PPO learns on the device, with rollouts step by step and captured.", _learn, 180),
-    Stage("memory", "Bound tensors, tables that grow, changes from the host, states that move.", _memory, 90),
-    Stage("repeat", "The same bits in every run and for every number of worlds.", _repeat, 90),
-    Stage("choices", "Tiles of any size and steps cut into kernels anywhere change no bit.", _choices, 200),
+    Stage("learn", "PPO learns CartPole on the device, with rollouts step by step and captured.", _learn, 120),
+    Stage("learn_overcooked", "The same of Overcooked.", _learn_overcooked, 180),
+    Stage("memory", "Bound tensors, tables that grow, host changes, states that move.", _memory, 90, builds=_HIDESEEK),
+    Stage("repeat", "The same bits in every run and for every number of worlds.", _repeat, 90, builds=_HIDESEEK),
+    Stage("choices", "Tiles of any size and steps cut anywhere change no bit.", _choices, 200, builds=_HIDESEEK),
     Stage("trace", "Tracing changes no bit, and records all systems.", _trace, 150),
     Stage("swarm", "Swarm, whose rows come and go.", speed_stages.swarm, 60),
     Stage("peers", "CartPole beside CartPole in torch's operations, as rollouts.", speed_stages.peers, 75),

@@ -1,7 +1,7 @@
 """Small runs in processes of their own, without and with NVIDIA's tools: compute-sanitizer, Nsight Compute.
 
-``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR``, ``... play EXECUTOR SET`` and
-``... profile NAME EXECUTOR WORLDS`` are those runs.
+``python -m torch_batchsim.gpu_check.tools build NAME DEVICE EXECUTOR``, ``... compile NAME EXECUTOR``,
+``... play EXECUTOR SET`` and ``... profile NAME EXECUTOR WORLDS`` are those runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from typing import Any
 
 import torch
 
+from ..build import jit
+from ..build.codegen import Target
+from ..resolve.program import Program
 from ..testing import random_actions
+from . import builds
+from .environments import COMPILED
 from .findings import Findings, Skipped
 from .playing import MODES, SEED, maker, play
-from .processes import run_limited
+from .processes import run_limited, tool
 
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # the likeliest to find an error first
 _ERRORS_FOUND = 87
+_NICE = 5  # builds of minutes give way to measurements, and still come on beside a build for each core
 _PLAYED = "played to the end"
 _OUR_KERNEL = re.compile(r"\btbs(::|_step|_reset|_act)")
 _REFUSED = ("not supported", "Unable to", "Failed to", "ERR_NVGPUCTRPERM", "insufficient driver", "LibraryNotLoaded")
@@ -65,17 +71,13 @@ def run_apart(*arguments: str, seconds: float) -> str:
 
     Raises NoEnd where the run has not ended after ``seconds``.
     """
-    status, said = run_limited(_command(*arguments), seconds)
+    status, said = run_limited(tool(*arguments), seconds)
     last = (["nothing printed"] + said.strip().splitlines())[-1]
     if status is None:
         raise NoEnd(f"no end after {seconds:.0f} s: {last}\n{said}")
     if status:
         raise AssertionError(f"exit status {status}: {last}\n{said}")
     return last
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "torch_batchsim.gpu_check.tools", *arguments]
 
 
 def build(name: str, device: str, executor: str) -> None:
@@ -90,6 +92,14 @@ def build(name: str, device: str, executor: str) -> None:
     print(f"{origin}, {time.perf_counter() - started:.1f} s in all")
 
 
+def compile_only(name: str, executor: str) -> None:
+    """Compile for CUDA at low priority, and print the seconds: the device has no work from it while others measure."""
+    os.nice(_NICE)
+    library = jit.load(Program(COMPILED[name]()), Target("cuda", executor))
+    compiled = library.build_seconds
+    print(f"{compiled:.1f} s to compile in the background" if compiled else "from the build cache")
+
+
 def play_all(executor: str, games: str) -> None:
     """The run under the sanitizers: all environments of ``PLAYED[games]``, CartPole in all modes."""
     make = maker("cuda", executor)
@@ -99,10 +109,12 @@ def play_all(executor: str, games: str) -> None:
     print(_PLAYED, flush=True)
 
 
-def sanitize(tool: str, check: str, executor: str, games: str, seconds: float) -> str:
-    """Run one tool of compute-sanitizer (at the path ``tool``) over ``play_all``."""
-    command = [tool, "--tool", check, "--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "all"]
-    command += _command("play", executor, games)
+def sanitize(path: str, check: str, executor: str, games: str, seconds: float) -> str:
+    """Run one tool of compute-sanitizer (at ``path``) over ``play_all``."""
+    for name in PLAYED[games]:
+        builds.require(name, executor)
+    command = [path, "--tool", check, "--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "all"]
+    command += tool("play", executor, games)
     # Each tensor in memory of its own, so that an access beyond its end is detected.
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     status, said = run_limited(command, seconds, environment)
@@ -154,10 +166,11 @@ def profile_step(name: str, executor: str, worlds: int) -> None:
         torch.cuda.synchronize()
 
 
-def profile(found: Findings, tool: str, name: str, executor: str, worlds: int, seconds: float) -> str:
-    """Run ncu (at the path ``tool``) over ``profile_step``: a table of the kernels of a step."""
-    command = [tool, "--csv", "--print-units", "base", "--clock-control", "none", "--target-processes", "all"]
-    run = _command("profile", name, executor, str(worlds))
+def profile(found: Findings, path: str, name: str, executor: str, worlds: int, seconds: float) -> str:
+    """Run ncu (at ``path``) over ``profile_step``: a table of the kernels of a step."""
+    builds.require(name, executor)
+    command = [path, "--csv", "--print-units", "base", "--clock-control", "none", "--target-processes", "all"]
+    run = tool("profile", name, executor, str(worlds))
     until, rows, said = time.monotonic() + seconds, [], ""
     for metrics in (list(METRICS), list(METRICS)[:_BASIC]):
         chosen = ["--profile-from-start", "off", "--metrics", ",".join(metrics)]
@@ -205,6 +218,7 @@ def _short(name: str) -> str:
 
 _RUNS: dict[str, Callable[..., None]] = {
     "build": build,
+    "compile": compile_only,
     "play": play_all,
     "profile": lambda name, executor, worlds: profile_step(name, executor, int(worlds)),
 }

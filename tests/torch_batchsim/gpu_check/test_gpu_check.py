@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pretended_gpu import NCU
 
 import torch_batchsim
 from torch_batchsim.gpu_check import __main__ as command
-from torch_batchsim.gpu_check import machine, playing, processes, report, runner, speed, stages, tools
+from torch_batchsim.gpu_check import builds, machine, playing, processes, report, runner, speed, stages, tools
 from torch_batchsim.gpu_check.environments import CHECKED, ENVIRONMENTS
 from torch_batchsim.gpu_check.findings import Findings, Skipped
 from torch_batchsim.testing import random_actions
@@ -28,6 +29,7 @@ CPU = playing.maker("cpu")
 
 MADE_UP = """
 import ctypes, os, subprocess, sys, time
+from torch_batchsim.gpu_check.builds import require
 from torch_batchsim.gpu_check.findings import SPOILED, Findings, Skipped, Stage
 
 def good():
@@ -112,9 +114,17 @@ def figures(found):
     found.row("speeds", worlds=8, speed=None, what="c")
     found.note("A note.")
 
+def needs_builds(found):
+    for name in ("quick", "late", "bad"):
+        found.check(name, require, name, "graph")
+
+def needs_one(found):
+    found.check("late", require, "late", "graph")
+
 def skipped_checks(found):
     found.check("not here", not_here)
 
+JOBS = tuple((name, "graph") for name in ("quick", "late", "bad"))
 STAGES = [
     Stage("kinds", "All kinds of checks.", all_kinds, 60, 1),
     Stage("hangs", "A check hangs.", hangs, 4, 1),
@@ -128,6 +138,9 @@ STAGES = [
     Stage("well", "It goes well.", goes_well, 60, 1),
     Stage("figures", "No checks.", figures, 60, 1),
     Stage("pair", "Only a skipped check.", skipped_checks, 60, 1),
+    Stage("gate", "Nothing goes on behind it.", raises, 60, 1, gate=True),
+    Stage("all", "Some builds.", needs_builds, 60, 1, builds=JOBS),
+    Stage("one", "Nothing without a build.", needs_one, 60, 1, builds=JOBS[1:2], after_builds=True),
 ]
 """
 
@@ -163,7 +176,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def results(made_up: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Results of all the made-up stages but one, by name."""
     folder = tmp_path_factory.mktemp("stages")
-    chosen = [stage for stage in made_up.STAGES if stage.name != "time"]
+    chosen = [stage for stage in made_up.STAGES if stage.name not in ("time", "gate", "all", "one")]
     reported: list[dict[str, Any]] = []
     found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, reported.append)
     assert reported == found
@@ -277,6 +290,76 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
     assert status == 0 and found["status"] == "passed" and "All checks have passed" in page
 
 
+def test_stages_run_in_the_order_that_is_asked_for(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
+    """A stage that has no more than the seconds behind its name goes on another time; a failed gate ends the run."""
+    status, found, _ = run_command(tmp_path / "a", "--stages", "figures,time:1,well")
+    assert status == 0 and [stage["name"] for stage in found["stages"]] == ["figures", "time", "well"]
+    assert found["stages"][1]["reason"] == "no time left for the rest" and found["next"].endswith("--stages time")
+    status, found, _ = run_command(tmp_path / "b", "--stages", "figures,gate,well")
+    assert status == 1 and [stage["name"] for stage in found["stages"]] == ["figures", "gate"]
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Commands of the shell in place of builds. Returns the file whose presence ends "late"."""
+    gate = tmp_path / "gate"
+    shell = {
+        "quick": "echo compiled", "late": f"until [ -e {gate} ]; do sleep 0.05; done; echo compiled late",
+        "bad": "echo 'line 3: no'; exit 4", "endless": "sleep 600.75",
+    }  # fmt: skip
+    monkeypatch.setattr(builds.os, "cpu_count", lambda: 16)  # all at once
+    monkeypatch.setattr(builds, "tool", lambda run, name, executor: ["sh", "-c", shell[name]])
+    return gate
+
+
+def test_builds_in_the_background(commands: Path, tmp_path: Path) -> None:
+    jobs = [(name, "graph") for name in ("quick", "bad", "endless")]
+    with closing(builds.Builds(jobs, tmp_path)) as made:
+        while made.ended(jobs[:2]) < 2:
+            assert made.wait(made.all_ended(), time.monotonic() + 30)
+        assert builds.require("quick", "graph") == "compiled" and builds.require("another", "graph") == ""
+        assert builds.require("quick", None) == ""
+        with pytest.raises(AssertionError, match=r"exit status 4: line 3: no\n"):
+            builds.require("bad", "graph")
+        for executor in ("graph", None):
+            with pytest.raises(Skipped, match="no time left: its build is under way"):
+                builds.require("endless", executor)
+        assert not made.wait(2, time.monotonic() + 0.05) and made.ended([*jobs, ("another", "graph")]) == 3
+    assert list(tmp_path.iterdir()) == [] and builds.require("endless", "graph") == ""
+    assert not any(b"600.75" in path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def test_a_missing_build_holds_up_no_other_stage(made_up: Any, commands: Path, tmp_path: Path) -> None:
+    """The first goes on behind the last, with the checks that it has left."""
+    folder = tmp_path / "stages"
+    folder.mkdir()
+    chosen = [next(stage for stage in made_up.STAGES if stage.name == name) for name in ("all", "one", "well")]
+    reported: list[tuple[str, dict[str, str]]] = []
+
+    def report(result: dict[str, Any]) -> None:
+        reported.append((result["name"], checks_of(result)))
+        if result["name"] == "well":
+            commands.touch()
+
+    def run(number: int, seconds: float) -> list[dict[str, Any]]:
+        with closing(builds.Builds(made_up.JOBS, folder)) as made:
+            while made.all_ended() < 2:
+                assert made.wait(made.all_ended(), time.monotonic() + 30)
+            until = time.monotonic() + seconds
+            return runner.run_stages(chosen[number:], "made_up_stages", folder, until, report, builds=made)
+
+    found = run(0, 60)
+    first = {"quick": "passed", "late": "skipped", "bad": "failed"}
+    last = {"quick": "passed", "bad": "failed", "late": "passed"}
+    assert reported[:2] == [("all", first), ("well", {"fine": "passed"})]
+    assert sorted(reported[2:]) == [("all", last), ("one", {"late": "passed"})]
+    assert [result["checks"][-1]["text"] for result in found if result["name"] == "all"] == ["compiled late"]
+    # And where it never ends, the stages say that their time has run out.
+    commands.unlink()
+    chosen.pop()
+    assert [(result["status"], result["reason"]) for result in run(1, 1.5)] == [("skipped", "no time left")]
+
+
 @pytest.mark.full
 def test_stages_beyond_the_budget_are_skipped(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
     status, found, _ = run_command(tmp_path, "--stages", "time,well", "--budget", "11")  # 5 s are kept back
@@ -322,7 +405,11 @@ def test_a_second_command_goes_on(
 def test_listing_and_bad_arguments(made_up: Any, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert command.main(["--list"], "made_up_stages") == 0
     assert "kinds" in capsys.readouterr().out
-    for arguments, says in ((["--stages", "knids"], "got 'knids'"), (["--budget", "0"], "positive")):
+    for arguments, says in (
+        (["--stages", "knids"], "got 'knids'"),
+        (["--stages", "kinds:-4"], "a number of seconds, got 'kinds:-4'"),
+        (["--budget", "0"], "positive"),
+    ):
         with pytest.raises(SystemExit, match=says):
             command.main([*arguments, "--output", str(tmp_path)], "made_up_stages")
 
@@ -445,6 +532,16 @@ def test_the_bytes_of_a_step_are_those_of_its_columns() -> None:
     # Read and written: the state, 16 bytes. Delivered: the observation, 16. Read: the push, 4. Written: the reward, 4.
     # Read and written by the engine: step 4, and phase, ended, terminated, truncated, done 1 each.
     assert speed.bytes_of_step(sim) == 100 * (3 * 16 + 4 + 4 + 2 * 9)
+
+
+def test_measured_worlds_end_at_different_steps() -> None:
+    """Also those of HideSeek, whose levels are the costliest to make: else all would end in one step, or none."""
+    env = CPU("cartpole", 500)
+    env.reset(seed=3)
+    speed.spread_episodes(env)
+    steps = env.episode_steps
+    assert int(steps.min()) < 25 and int(steps.max()) > 475 and len(steps.unique()) > 250
+    assert ENVIRONMENTS["hideseek"]().parameters["max_episode_steps"] == 240  # the name by which the limit is found
 
 
 def test_the_peer_is_the_same_cartpole() -> None:

@@ -105,11 +105,11 @@ TBS_FUNCTION F splat(f32 value) {
     if constexpr (sizeof(F) == 4) return value;
 }
 
-// The items of a field from a lane on. (nvcc copies bytes one by one where it is asked to copy.)
+// The items of a field from a lane on.
 template <class F>
 TBS_FUNCTION F load(const f32 *from) {
     if constexpr (sizeof(F) == sizeof(f32)) {
-        return *from;
+        return *from;  // nvcc would copy its bytes one by one
     } else {
         F items;
         __builtin_memcpy(&items, from, sizeof(F));

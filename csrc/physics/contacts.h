@@ -340,11 +340,9 @@ inline constexpr u32 pass_relax = 2;   // takes back the speed that pushing out 
 // Batches, frames and masses of contacts.
 template <class W, class Group>
 TBS_FUNCTION void prepare_contacts(W &w, Group &group, const Pace &pace) {
-    group.once([&] {
-        colour(w, w.contact_count, w.contact_item, w.used, w.contact_batches, [&](u32 i, u32 &a, u32 &b) {
-            a = w.contacts[i].a;
-            b = w.contacts[i].b;
-        });
+    colour(w, group, w.contact_count, w.contact_item, w.contact_batches, [&](u32 i, u32 &a, u32 &b) {
+        a = w.contacts[i].a;
+        b = w.contacts[i].b;
     });
     group.for_each(w.contact_count, [&](u32 i) {
         const u32 item = w.contact_item[i];

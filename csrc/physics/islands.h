@@ -90,13 +90,14 @@ TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
             }
         } while (changed);
         // An island is as still as the least still of its bodies; written at the body that stands for it.
-        for (u32 i = 0; i < w.body_count; ++i) w.island_still[i] = infinity;
+        const auto still_of = [&](u32 i) -> f32 & { return w.gain[i][1]; };
+        for (u32 i = 0; i < w.body_count; ++i) still_of(i) = infinity;
         for (u32 i = 0; i < w.body_count; ++i) {
             const u32 of = island_of(island, i);
-            if (is_dynamic(i)) w.island_still[of] = lesser(w.island_still[of], block_of(i).still[i % block_items]);
+            if (is_dynamic(i)) still_of(of) = lesser(still_of(of), block_of(i).still[i % block_items]);
         }
         for (u32 i = 0; i < w.body_count; ++i) {
-            if (!is_dynamic(i) || !(w.island_still[island_of(island, i)] >= settings.time_to_sleep)) continue;
+            if (!is_dynamic(i) || !(still_of(island_of(island, i)) >= settings.time_to_sleep)) continue;
             BodyBlock &block = block_of(i);
             block.asleep[i % block_items] = 1;
             block.movable[i % block_items] = block.moving[i % block_items] = 0.0f;

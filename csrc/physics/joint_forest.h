@@ -217,16 +217,15 @@ TBS_FUNCTION void prepare_joints(W &w, Group &group, const Pace &pace) {
         w.joints_share_bodies = choose_tree_joints(w);
         w.root_count = 0;
         w.tree_count = 0;
-        if (w.joints_share_bodies != 0) {
-            colour_trees(w);
-        } else {
-            colour(w, w.joint_count, w.joint_item, w.used, w.joint_batches, [&](u32 i, u32 &a, u32 &b) {
-                a = w.joints[i].a;
-                b = w.joints[i].b;
-            });
-        }
+        if (w.joints_share_bodies != 0) colour_trees(w);
         for (u32 k = 0; k < tree_row + 16; ++k) w.tree[W::ground][k] = w.tree[W::nobody][k] = 0.0f;
     });
+    if (w.joints_share_bodies == 0) {
+        colour(w, group, w.joint_count, w.joint_item, w.joint_batches, [&](u32 i, u32 &a, u32 &b) {
+            a = w.joints[i].a;
+            b = w.joints[i].b;
+        });
+    }
     group.for_each(w.joint_count, [&](u32 i) {
         const u32 item = w.joint_item[i];
         if (item == not_solved) return;

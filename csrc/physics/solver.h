@@ -26,8 +26,7 @@ struct BodySpace {
     alignas(whole_vectors) Held<BodyBlock> body_blocks[body_blocks_held];
     alignas(whole_vectors) f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
     f32 rotation[ground + 1][8], gain[ground + 1][8], carried[ground + 1][8], before[ground + 1][8];
-    f32 island_still[ground];
-    u32 used[ground];
+    u32 used[ground], reached[ground];  // see colouring.h
     Batches contact_batches, joint_batches;
 };
 

@@ -113,6 +113,13 @@ class Lanes {
     // Bit i is condition(i), for at most 32 items.
     template <class Condition>
     TBS_METHOD u32 ballot(u32 n, Condition &&condition) {
+#ifdef TBS_LANES_ARE_THREADS
+        if constexpr (lanes == 32) {
+            const bool holds = first_lane() < n && condition(first_lane());
+            sync();
+            return __ballot_sync(all_lanes, holds);
+        }
+#endif
         return sum(n < 32 ? n : 32, [&](u32 i) { return condition(i) ? 1u << i : 0u; });
     }
 
@@ -171,15 +178,36 @@ class Lanes {
   private:
     Lineup *lineup_ = nullptr;
 
+    static constexpr unsigned all_lanes = 0xffffffff;
+
+    // What the lanes of a warp have for each other: move(word) is a shuffle. (Those of a block need memory.)
+    template <class T, class Move>
+    static TBS_METHOD T moved(T value, Move &&move) {
+        if constexpr (std::is_arithmetic_v<T> && sizeof(T) >= sizeof(u32)) {
+            return move(value);
+        } else {
+            u32 words[(sizeof(T) + 3) / 4] = {};
+            __builtin_memcpy(words, &value, sizeof(T));
+            for (u32 &word : words) word = move(word);
+            __builtin_memcpy(&value, words, sizeof(T));
+            return value;
+        }
+    }
+
     // `value` of one lane for all.
     template <class T>
     TBS_METHOD T from_lane(T value, u32 lane) {
-        T &slot = shared<Slot<T>>().value;
-        if (first_lane() == lane) slot = value;
-        sync();
-        const T result = slot;
-        sync();  // before the slot is used again
-        return result;
+        if constexpr (lanes == 32) {
+            sync();
+            return moved(value, [&](auto word) { return __shfl_sync(all_lanes, word, int(lane)); });
+        } else {
+            T &slot = shared<Slot<T>>().value;
+            if (first_lane() == lane) slot = value;
+            sync();
+            const T result = slot;
+            sync();  // before the slot is used again
+            return result;
+        }
     }
 
     template <class T>
@@ -195,39 +223,62 @@ class Lanes {
     template <class T, class Term, class Operation>
     TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
         T own = start;
-        for (u32 i = first_lane(); i < n; i += lanes) own = operation(own, T(term(i)));
-        Partials<T> &partial = shared<Partials<T>>();
         const u32 lane = first_lane();
-        partial.of_lane[lane] = own;
-        sync();
-        for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
-            if (lane < distance) {
-                partial.of_lane[lane] = operation(partial.of_lane[lane], partial.of_lane[lane + distance]);
-            }
+        for (u32 i = lane; i < n; i += lanes) own = operation(own, T(term(i)));
+        if constexpr (lanes == 32) {
             sync();
+            TBS_UNROLL
+            for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+                const T other =
+                    moved(own, [&](auto word) { return __shfl_xor_sync(all_lanes, word, int(distance)); });
+                if (lane < distance) own = operation(own, other);
+            }
+            return moved(own, [&](auto word) { return __shfl_sync(all_lanes, word, 0); });
+        } else {
+            Partials<T> &partial = shared<Partials<T>>();
+            partial.of_lane[lane] = own;
+            sync();
+            for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+                if (lane < distance) {
+                    partial.of_lane[lane] = operation(partial.of_lane[lane], partial.of_lane[lane + distance]);
+                }
+                sync();
+            }
+            const T result = partial.of_lane[0];
+            sync();
+            return result;
         }
-        const T result = partial.of_lane[0];
-        sync();
-        return result;
     }
 
     // The sum of the values of the lanes below this one; `total` is the sum of all.
     template <class T>
     TBS_METHOD T exclusive(T own, T &total) {
-        Partials<T> &partial = shared<Partials<T>>();
         const u32 lane = first_lane();
-        partial.of_lane[lane] = own;
-        sync();
-        for (u32 distance = 1; distance < lanes; distance *= 2) {
-            const T below = lane >= distance ? partial.of_lane[lane - distance] : T{};
+        if constexpr (lanes == 32) {
             sync();
-            partial.of_lane[lane] += below;
+            T all = own;
+            TBS_UNROLL
+            for (u32 distance = 1; distance < lanes; distance *= 2) {
+                const T below = moved(all, [&](auto word) { return __shfl_up_sync(all_lanes, word, distance); });
+                if (lane >= distance) all += below;
+            }
+            total = moved(all, [&](auto word) { return __shfl_sync(all_lanes, word, int(lanes - 1)); });
+            return all - own;
+        } else {
+            Partials<T> &partial = shared<Partials<T>>();
+            partial.of_lane[lane] = own;
             sync();
+            for (u32 distance = 1; distance < lanes; distance *= 2) {
+                const T below = lane >= distance ? partial.of_lane[lane - distance] : T{};
+                sync();
+                partial.of_lane[lane] += below;
+                sync();
+            }
+            total = partial.of_lane[lanes - 1];
+            const T before = partial.of_lane[lane] - own;
+            sync();
+            return before;
         }
-        total = partial.of_lane[lanes - 1];
-        const T before = partial.of_lane[lane] - own;
-        sync();
-        return before;
     }
 #else
     static constexpr u32 group_threads = 1;

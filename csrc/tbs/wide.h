@@ -108,13 +108,21 @@ TBS_FUNCTION F splat(f32 value) {
 // The items of a field from a lane on.
 template <class F>
 TBS_FUNCTION F load(const f32 *from) {
-    F items;
-    __builtin_memcpy(&items, from, sizeof(F));
-    return items;
+    if constexpr (sizeof(F) == sizeof(f32)) {
+        return *from;  // nvcc would copy its bytes one by one
+    } else {
+        F items;
+        __builtin_memcpy(&items, from, sizeof(F));
+        return items;
+    }
 }
 template <class F>
 TBS_FUNCTION void store(f32 *to, F items) {
-    __builtin_memcpy(to, &items, sizeof(F));
+    if constexpr (sizeof(F) == sizeof(f32)) {
+        *to = items;
+    } else {
+        __builtin_memcpy(to, &items, sizeof(F));
+    }
 }
 
 // ---- rows -----------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class Kernel:
     Attributes:
         nodes: what it runs, each once, such as ``push_cart`` or ``KeepFinalRows``.
         registers, stack: of a thread, in registers and bytes.
+        shared: bytes of a block on chip, with the 1,024 that CUDA has for itself.
         accesses: how many instructions there are by name and bytes, such as ``("LDG", 16)``.
         instructions: all of them.
         unsafe: those of ``unsafe``.
@@ -45,6 +46,7 @@ class Kernel:
     resets: bool
     registers: int
     stack: int
+    shared: int
     accesses: Counter[tuple[str, int]] = field(default_factory=Counter)
     instructions: int = 0
     unsafe: list[str] = field(default_factory=list)
@@ -117,12 +119,12 @@ def counted(cubin: Path, nodes: Iterable[str]) -> list[Kernel]:
     """The kernels of a compiled unit, those of steps first; their nodes by the names of their C++ types."""
     usage = _listed("-res-usage", cubin)
     found: dict[str, Kernel] = {}
-    for name, registers, stack in re.findall(r"Function (\S+?):\s*REG:(\d+) STACK:(\d+)", usage):
+    for name, *sizes in re.findall(r"Function (\S+?):\s*REG:(\d+) STACK:(\d+) SHARED:(\d+)", usage):
         # A mangled name has each type once, with its length in front.
         first = {node: name.find(f"{len(node)}{node}") for node in nodes}
         own = sorted((place, re.sub(r"Node\d+_", "", node)) for node, place in first.items() if place >= 0)
         names = tuple(node for _, node in own)
-        found[name] = Kernel(names, "ChooseMasked" in names, int(registers), int(stack))
+        found[name] = Kernel(names, "ChooseMasked" in names, *map(int, sizes))
     for part in disassembled(cubin).split("Function : ")[1:]:
         kernel = found[part.split(None, 1)[0]]
         kernel.unsafe = unsafe(part)

@@ -182,7 +182,7 @@ MUTANTS = {
         Mutation(TABLE, "return atomicAdd(counter, 1u);", "return (*counter)++;"), HERD, "table_Sheep_added",
     ),
     "no barrier of a warp": (
-        Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), HERD, "shared memory of block",
+        Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), HERD, "column_Sheep_Wool",
     ),
     "no barrier of a warp, workspace on chip": (
         Mutation(LANES, "            __syncwarp();", UNORDERED_WARP), SHELF, "shared memory of block",

@@ -1,6 +1,6 @@
 // The trainer's arithmetic on the CPU, for Python: train/base/kernels.py compiles this and calls it with ctypes. First a
 // multilayer perceptron forwards and backwards, then the actions of a step of a rollout, the gradient of PPO's loss of a
-// minibatch, also of networks with the memory of host/memory.h, sums over processes, Adam, a whole pass over a batch,
+// minibatch, also of networks with the memory of host/memory.h, sums over processes, Adam, all passes over a batch,
 // and statistics of episodes.
 //
 // Rows of inputs pass through all layers in tiles, whose numbers stay in the cache. Observations of games are mostly
@@ -500,12 +500,10 @@ struct PolicyGiven {
     float *of_log_stds;
 };
 
-// Hidden layers, a memory and a last layer, as train/policies/memory.py has them; of the sequence all but
-// the inputs, and nothing where steps are drawn.
-struct RememberingGiven {
+// Hidden layers, a memory and a last layer, as train/policies/memory.py has them; or layers, and nothing else.
+struct NetworkGiven {
     const PerceptronGiven *body, *last;
     const memory::CellGiven *cell;
-    const memory::Sequence *sequence;
 };
 
 // As train/policies/drawing.py has it: steps of a rollout in which a policy acts for `rows` rows. Consecutive steps of
@@ -523,7 +521,7 @@ struct Drawing {
     float *weights;     // those of `last_layers` as forwards needs them, laid once for all steps
     // Of an actor with a memory, in place of `actor`; its states, which each step replaces; and which rows act, [steps,
     // rows], or null where all do.
-    const RememberingGiven *remembering;
+    const NetworkGiven *remembering;
     float *state;
     const bool *active;
     const PerceptronGiven &last_layers() const { return remembering ? *remembering->last : *actor; }
@@ -546,7 +544,7 @@ i64 likeliest(const float *logits, const float *noise, const bool *allowed, i64 
 // A step of the memory, given the inputs of the network: the inputs of the last layer.
 Inputs remember(const Drawing &given, const Inputs &inputs, i64 step, i64 threads) {
     static thread_local Buffer buffer;
-    const RememberingGiven &network = *given.remembering;
+    const NetworkGiven &network = *given.remembering;
     const bool is_lstm = network.cell->is_lstm;
     const i64 size = network.cell->size, state_size = (is_lstm ? 2 : 1) * size;
     float *const seen = buffer.of(given.rows * network.cell->inputs);
@@ -613,6 +611,8 @@ struct LossSettings {
 // A minibatch: samples `order` of a batch, whose fields are those of ppo.Batch. `mask` and `active` may be null. Of
 // several processes each has a part, and `moments` are those of all: how many samples count, the sum of their
 // advantages, and of the squares. A single process has null.
+//
+// Where networks remember, `order` are rows, of which it has all steps; else `ends` is null.
 struct Minibatch {
     const i64 *order;
     i64 samples;
@@ -621,6 +621,9 @@ struct Minibatch {
     const void *actions;
     const float *log_probs, *advantages, *returns;
     const bool *mask, *active;
+    i64 steps, rows;  // of the batch
+    const bool *ends;
+    const float *actor_state, *critic_state;
     const double *moments;
     bool counts(i64 i) const { return !active || active[i]; }
 };
@@ -875,28 +878,29 @@ TBS_EXPORTED void log_probs_of(const PolicyGiven *policy, i64 samples, float *ou
         log_probs(Gaussian(*policy, nullptr), batch, outputs, outputs_row, found);
 }
 
-// The gradient of PPO's loss of a minibatch: a tile of samples passes forwards through actor and critic, through the
-// loss, and backwards. The actor reads the first of the inputs that the critic reads. Writes log(ratio) of each sample,
-// and into `means` the losses of policy and values, and the entropy.
-TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const PerceptronGiven *critic_given,
-                               const PolicyGiven *policy, const Minibatch *batch, const LossSettings *settings,
-                               float *log_ratios, float *means, i64 threads) {
-    const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
+namespace {
+
+// A tile of samples passes forwards through actor and critic, through the loss, and backwards. Returns how many samples
+// count.
+double gradient_of_samples(const PerceptronGiven &actor_given, const PerceptronGiven &critic_given,
+                           const PolicyGiven &policy, const Minibatch &batch, const LossSettings &settings,
+                           float *log_ratios, float *means, i64 threads) {
+    const Inputs inputs{batch.inputs, batch.inputs_row, batch.inputs_are_bytes, batch.order};
     static thread_local Buffer weights_buffer, sums_buffer;
-    Perceptron actor(*actor_given), critic(*critic_given);
+    Perceptron actor(actor_given), critic(critic_given);
     float *place = weights_buffer.of(actor.forwards_size + actor.backwards_size + critic.forwards_size + critic.backwards_size);
     for (Perceptron *network : {&actor, &critic}) {
         network->lay_forwards(place);
         network->lay_backwards(place + network->forwards_size);
         place += network->forwards_size + network->backwards_size;
     }
-    const Moments moments(*batch, settings->normalise);
-    const i64 samples = batch->samples, chunks = chunks_of(samples);
+    const Moments moments(batch, settings.normalise);
+    const i64 samples = batch.samples, chunks = chunks_of(samples);
     threads = useful_threads(threads, 3 * samples * (actor.backwards_size + critic.backwards_size));
     const i64 sums_size = actor.gradients_size + critic.gradients_size, widest = std::max(actor.widest, critic.widest);
     float *const gradients = sums_buffer.of(chunks * sums_size);
     std::vector<Sums> sums(chunks);
-    const i64 log_stds = log_stds_of(*policy);
+    const i64 log_stds = log_stds_of(policy);
     std::vector<double> of_log_stds(chunks * log_stds);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (i64 chunk = 0; chunk < chunks; ++chunk) {
@@ -917,7 +921,7 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
             float *const values = forward(critic, of_critic, critic_kept, some, 0);
             // The last layers have no activation: what they say is not needed backwards.
             const i64 outputs_row = padded(actor.outputs), values_row = padded(critic.outputs);
-            loss_of(*policy, of_log_stds.data() + chunk * log_stds, *batch, first, some, moments, *settings, outputs,
+            loss_of(policy, of_log_stds.data() + chunk * log_stds, batch, first, some, moments, settings, outputs,
                     outputs_row, values, values_row, log_ratios + first, sums[chunk]);
             std::memcpy(now, outputs, 4 * some * outputs_row);
             backward(actor, of_actor, actor_kept, some, 0, now, next, actor_sums, false);
@@ -927,12 +931,15 @@ TBS_EXPORTED void ppo_gradient(const PerceptronGiven *actor_given, const Percept
     }
     write_gradients(actor, gradients, chunks, sums_size, threads);
     write_gradients(critic, gradients + actor.gradients_size, chunks, sums_size, threads);
-    write_log_stds(*policy, of_log_stds.data(), chunks);
+    write_log_stds(policy, of_log_stds.data(), chunks);
     Sums all;
     for (const Sums &each : sums)
         all.policy_loss += each.policy_loss, all.value_loss += each.value_loss, all.entropy += each.entropy;
     all.write_means(moments, means);
+    return moments.count;
 }
+
+}  // namespace
 
 // ---- networks that remember ------------------------------------------------------------------------------------
 
@@ -954,30 +961,59 @@ TBS_EXPORTED void cell_backward(const memory::CellGiven *given, const memory::Se
 
 namespace {
 
-// Such a network passes forwards over the samples of a minibatch, steps of its rows, and then backwards.
+// A minibatch of rows: its samples, step after step, and what memories see of them.
+struct Rows {
+    Minibatch samples;
+    memory::Sequence sequence;  // but for inputs and state
+
+    explicit Rows(const Minibatch &given) : samples(given), sequence{given.steps, given.samples, nullptr, nullptr,
+                                                                     nullptr, nullptr} {
+        static thread_local AlignedBuffer<i64> order_buffer;
+        static thread_local AlignedBuffer<bool> ends_buffer, active_buffer;
+        samples.samples = given.steps * given.samples;
+        i64 *const order = order_buffer.of(samples.samples);
+        bool *const ends = ends_buffer.of(samples.samples);
+        bool *const active = given.active ? active_buffer.of(samples.samples) : nullptr;
+        for (i64 t = 0, place = 0; t < given.steps; ++t)
+            for (i64 r = 0; r < given.samples; ++r, ++place) {
+                order[place] = t * given.rows + given.order[r];
+                ends[place] = given.ends[order[place]];
+                if (active) active[place] = given.active[order[place]];
+            }
+        samples.order = order, sequence.ends = ends, sequence.active = active;
+    }
+};
+
+// A network passes forwards over such samples, and then backwards. `states` are those of all rows of the batch.
 struct Remembering {
-    const RememberingGiven &given;
+    const NetworkGiven &given;
     const Inputs &inputs;
     i64 samples, threads;
     memory::Sequence sequence;
-    float *seen, *of_seen, *remembered, *of_remembered, *outputs, *body_kept, *last_kept, *cell_kept;
+    float *seen, *of_seen, *remembered, *of_remembered, *outputs, *body_kept, *last_kept, *cell_kept, *state;
 
-    Remembering(const RememberingGiven &network, const Inputs &all, i64 number_of_threads, Buffer &buffer)
-        : given(network), inputs(all), samples(network.sequence->steps * network.sequence->rows),
-          threads(number_of_threads), sequence(*network.sequence) {
+    Remembering(const NetworkGiven &network, const Inputs &all, const Minibatch &batch, const Rows &rows,
+                const float *states, i64 number_of_threads, Buffer &buffer)
+        : given(network), inputs(all), samples(rows.samples.samples), threads(number_of_threads),
+          sequence(rows.sequence) {
         const Perceptron body(*given.body), last(*given.last);
         const i64 of_seen_size = samples * body.outputs, of_remembered_size = samples * last.inputs;
-        const i64 sizes[] = {of_seen_size,           of_seen_size,        of_remembered_size,
-                             of_remembered_size,     samples * last.outputs, samples * body.kept,
-                             samples * last.kept,    memory::kept_size(*given.cell, sequence)};
-        float **const places[] = {&seen,    &of_seen,   &remembered, &of_remembered,
-                                  &outputs, &body_kept, &last_kept,  &cell_kept};
+        const i64 state_size = (given.cell->is_lstm ? 2 : 1) * given.cell->size;
+        const i64 sizes[] = {of_seen_size,        of_seen_size,
+                             of_remembered_size,  of_remembered_size,
+                             samples * last.outputs, samples * body.kept,
+                             samples * last.kept, memory::kept_size(*given.cell, sequence),
+                             batch.samples * state_size};
+        float **const places[] = {&seen,      &of_seen,   &remembered, &of_remembered, &outputs,
+                                  &body_kept, &last_kept, &cell_kept,  &state};
         constexpr i64 line = 16;  // of the cache
         i64 total = 0;
         for (const i64 size : sizes) total += (size + line - 1) / line * line;
         float *next = buffer.of(total);
         for (size_t i = 0; i < std::size(sizes); ++i) *places[i] = next, next += (sizes[i] + line - 1) / line * line;
-        sequence.inputs = seen;
+        for (i64 r = 0; r < batch.samples; ++r)
+            std::memcpy(state + r * state_size, states + batch.order[r] * state_size, 4 * state_size);
+        sequence.inputs = seen, sequence.state = state;
     }
 
     // Writes `outputs` [samples, outputs].
@@ -997,26 +1033,44 @@ struct Remembering {
     Inputs of(const float *numbers) const { return {numbers, given.cell->size, 0, nullptr, true}; }
 };
 
-}  // namespace
-
-// ppo_gradient of networks that remember: the samples are steps of whole rows, step after step.
-TBS_EXPORTED void ppo_gradient_of_sequences(const RememberingGiven *actor_given, const RememberingGiven *critic_given,
-                                            const PolicyGiven *policy, const Minibatch *batch,
-                                            const LossSettings *settings, float *log_ratios, float *means, i64 threads) {
+double gradient_of_rows(const NetworkGiven &actor_given, const NetworkGiven &critic_given, const PolicyGiven &policy,
+                        const Minibatch &batch, const LossSettings &settings, float *log_ratios, float *means,
+                        i64 threads) {
     static thread_local Buffer actor_buffer, critic_buffer;
-    const Inputs inputs{batch->inputs, batch->inputs_row, batch->inputs_are_bytes, batch->order};
-    Remembering actor(*actor_given, inputs, threads, actor_buffer), critic(*critic_given, inputs, threads, critic_buffer);
+    const Rows rows(batch);
+    const Minibatch &samples = rows.samples;
+    const Inputs inputs{batch.inputs, batch.inputs_row, batch.inputs_are_bytes, samples.order};
+    Remembering actor(actor_given, inputs, batch, rows, batch.actor_state, threads, actor_buffer);
+    Remembering critic(critic_given, inputs, batch, rows, batch.critic_state, threads, critic_buffer);
     actor.pass_forwards();
     critic.pass_forwards();
-    const Moments moments(*batch, settings->normalise);
-    std::vector<double> of_log_stds(log_stds_of(*policy));
+    const Moments moments(samples, settings.normalise);
+    std::vector<double> of_log_stds(log_stds_of(policy));
     Sums sums;
-    loss_of(*policy, of_log_stds.data(), *batch, i64{0}, batch->samples, moments, *settings, actor.outputs,
-            actor_given->last->sizes[actor_given->last->count], critic.outputs, i64{1}, log_ratios, sums);
-    write_log_stds(*policy, of_log_stds.data(), 1);
+    loss_of(policy, of_log_stds.data(), samples, i64{0}, samples.samples, moments, settings, actor.outputs,
+            actor_given.last->sizes[actor_given.last->count], critic.outputs, i64{1}, log_ratios, sums);
+    write_log_stds(policy, of_log_stds.data(), 1);
     critic.pass_backwards();
     actor.pass_backwards();
     sums.write_means(moments, means);
+    return moments.count;
+}
+
+double gradient(const NetworkGiven &actor, const NetworkGiven &critic, const PolicyGiven &policy,
+                const Minibatch &batch, const LossSettings &settings, float *log_ratios, float *means, i64 threads) {
+    if (batch.ends)
+        return gradient_of_rows(actor, critic, policy, batch, settings, log_ratios, means, threads);
+    return gradient_of_samples(*actor.body, *critic.body, policy, batch, settings, log_ratios, means, threads);
+}
+
+}  // namespace
+
+// The gradient of PPO's loss of a minibatch. The actor reads the first of the inputs that the critic reads. Writes
+// log(ratio) of each sample, and into `means` the losses of policy and values, and the entropy.
+TBS_EXPORTED void ppo_gradient(const NetworkGiven *actor, const NetworkGiven *critic, const PolicyGiven *policy,
+                               const Minibatch *batch, const LossSettings *settings, float *log_ratios, float *means,
+                               i64 threads) {
+    gradient(*actor, *critic, *policy, *batch, *settings, log_ratios, means, threads);
 }
 
 // ---- several processes ------------------------------------------------------------------------------------------
@@ -1032,12 +1086,16 @@ TBS_EXPORTED i64 sum_of_processes(const neighbours::Given *given, void *numbers,
 TBS_EXPORTED void part_of_order(const i64 *order, i64 samples, i64 minibatches, i64 rows, i64 rank, i64 count, i64 *own,
                                 i64 *sizes) {
     const i64 all = rows * count, size = samples / minibatches;
+    // A quotient is a product with 2^64 / all, rounded up: exact for samples and rows below 2^32 (Lemire, Kaser and Kurz
+    // 2019). Processors divide such numbers ten times slower.
+    const unsigned __int128 inverse = ~std::uint64_t{0} / all + 1;
     for (i64 minibatch = 0; minibatch < minibatches; ++minibatch) {
         const i64 *const begin = own;
         for (i64 i = minibatch * size; i < (minibatch + 1) * size; ++i) {
-            const i64 step = order[i] / all, row = order[i] - step * all - rank * rows;
+            const i64 step = static_cast<i64>(inverse * static_cast<std::uint64_t>(order[i]) >> 64);
+            const i64 row = order[i] - step * all - rank * rows;
             *own = step * rows + row;
-            own += row >= 0 && row < rows;
+            own += static_cast<std::uint64_t>(row) < static_cast<std::uint64_t>(rows);
         }
         sizes[minibatch] = own - begin;
     }
@@ -1100,15 +1158,15 @@ TBS_EXPORTED void adam_step(i64 count, float *parameters, float *gradients, floa
     }
 }
 
-// ---- a pass over a batch ---------------------------------------------------------------------------------------
+// ---- passes over a batch ---------------------------------------------------------------------------------------
 
-// As train/algorithms/updates.py has it: minibatches of these sizes, one behind the other in the order of the batch, and
-// the parameters with what the optimiser keeps of them. Of several processes, `moments` are those of each minibatch,
-// [minibatches, 3], and gradients are summed over all; a single process has null for both.
-struct Epoch {
-    i64 minibatches;
-    const i64 *sizes;
-    const double *moments;
+// As train/algorithms/updates.py has it: `passes` of so many minibatches each, of these sizes, one behind the other in the
+// order of the batch, and the parameters with what the optimiser keeps of them. Of several processes, `moments` are those
+// of each minibatch, and gradients are summed over all; a single process has null for both.
+struct Passes {
+    i64 passes, minibatches;
+    const i64 *sizes;       // [passes, minibatches]
+    const double *moments;  // [passes, minibatches, 3]
     const neighbours::Given *processes;
     i64 count;
     float *parameters, *gradients, *means, *squares, *steps;
@@ -1122,39 +1180,40 @@ struct Shown {
 };
 
 // A gradient and a step of the optimiser for each minibatch. Returns a neighbours::Result.
-TBS_EXPORTED i64 ppo_epoch(const PerceptronGiven *actor, const PerceptronGiven *critic, const PolicyGiven *policy,
-                           const Minibatch *batch, const LossSettings *settings, const Epoch *epoch,
-                           const AdamSettings *adam, Shown *shown, i64 threads) {
+TBS_EXPORTED i64 ppo_passes(const NetworkGiven *actor, const NetworkGiven *critic, const PolicyGiven *policy,
+                            const Minibatch *batch, const LossSettings *settings, const Passes *given,
+                            const AdamSettings *adam, Shown *shown, i64 threads) {
     static thread_local Buffer buffer;
     Minibatch some = *batch;
     some.samples = 0;
-    float *log_ratios = nullptr;
-    for (i64 m = 0; m < epoch->minibatches; ++m) {
+    for (i64 m = 0; m < given->passes * given->minibatches; ++m) {
         some.order += some.samples;
-        some.samples = epoch->sizes[m];
-        some.moments = epoch->moments ? epoch->moments + 3 * m : nullptr;
-        log_ratios = buffer.of(some.samples);
-        float *const means = &shown->policy_loss;  // and the two behind it
-        ppo_gradient(actor, critic, policy, &some, settings, log_ratios, means, threads);
-        if (epoch->processes) {
-            const i64 result = neighbours::sum_in_parts(*epoch->processes, epoch->gradients, epoch->count);
+        some.samples = given->sizes[m];
+        some.moments = given->moments ? given->moments + 3 * m : nullptr;
+        const i64 samples = some.samples * (some.ends ? some.steps : 1);
+        float *const log_ratios = buffer.of(samples), *const means = &shown->policy_loss;  // and the two behind it
+        const double counted = gradient(*actor, *critic, *policy, some, *settings, log_ratios, means, threads);
+        if (given->processes) {
+            const i64 result = neighbours::sum_in_parts(*given->processes, given->gradients, given->count);
             if (result != neighbours::done) return result;
         }
-        adam_step(epoch->count, epoch->parameters, epoch->gradients, epoch->means, epoch->squares, epoch->steps, adam,
+        adam_step(given->count, given->parameters, given->gradients, given->means, given->squares, given->steps, adam,
                   &shown->gradient_norm);
+        if ((m + 1) % given->minibatches) continue;
+        double log_ratio_sum = 0, divergence = 0;
+        i64 clipped = 0;
+        for (i64 s = 0; s < samples; ++s) {
+            const float log_ratio = log_ratios[s], ratio = std::exp(log_ratio);  // 1 where it does not count
+            log_ratio_sum += log_ratio;
+            divergence += ratio - 1 - log_ratio;
+            clipped += std::abs(ratio - 1) > settings->clip;
+        }
+        const double share = 1.0 / std::max(counted, 1.0);
+        shown->old_approx_kl = -log_ratio_sum * share;
+        shown->approx_kl = divergence * share;
+        shown->clip_fraction = clipped * share;
+        ++shown;
     }
-    double log_ratio_sum = 0, divergence = 0;
-    i64 clipped = 0;
-    for (i64 s = 0; s < some.samples; ++s) {
-        const float log_ratio = log_ratios[s], ratio = std::exp(log_ratio);  // 1 where it does not count
-        log_ratio_sum += log_ratio;
-        divergence += ratio - 1 - log_ratio;
-        clipped += std::abs(ratio - 1) > settings->clip;
-    }
-    const double share = 1.0 / std::max(Moments(some, false).count, 1.0);
-    shown->old_approx_kl = -log_ratio_sum * share;
-    shown->approx_kl = divergence * share;
-    shown->clip_fraction = clipped * share;
     return neighbours::done;
 }
 

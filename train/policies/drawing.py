@@ -14,7 +14,7 @@ from torch import Tensor
 from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
 from .distributions import CategoricalPolicy
 from .encoders import Observation
-from .memory import Given, RememberingRecord
+from .memory import Given, NetworkRecord
 from .networks import ActorCritic
 
 
@@ -65,7 +65,7 @@ class Drawing:
         remembering: tuple[int | None, ...] = ()
         if actor.cell is not None:
             self._cell = Given(actor.cell)
-            self._network = RememberingRecord(actor.perceptron.found(), record, self._cell.address)
+            self._network = NetworkRecord(actor.perceptron.found(), record, self._cell.address)
             self._states = hidden, active
             places = (None if each is None else each.data_ptr() for each in self._states)
             remembering = ctypes.addressof(self._network), *places

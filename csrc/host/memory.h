@@ -250,11 +250,11 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
         for (i64 r = 0; r < rows; ++r) {
             const i64 place = first + r, state = r * part;
             if (given.active && !given.active[place]) {
-                std::memcpy(hidden_next + state, hidden + state, 4 * part);
-                if (cell.is_lstm) std::memcpy(own_next + state, own + state, 4 * part);
+                copy(hidden + state, part, hidden_next + state);
+                if (cell.is_lstm) copy(own + state, part, own_next + state);
             }
-            std::memcpy(outputs + place * outputs_row, hidden_next + state, 4 * size);
-            if (cells) std::memcpy(cells + place * outputs_row, own_next + state, 4 * size);
+            copy(hidden_next + state, size, outputs + place * outputs_row);
+            if (cells) copy(own_next + state, size, cells + place * outputs_row);
             if (given.ends && given.ends[place]) {
                 std::fill(hidden_next + state, hidden_next + state + part, 0.0f);
                 if (cell.is_lstm) std::fill(own_next + state, own_next + state + part, 0.0f);
@@ -330,8 +330,7 @@ inline void back_samples(const Cell &cell, const Sequence &given, const Chunk &c
                     group > 0, found, in);
     }
     for (i64 s = 0; s < some && of_inputs; ++s)
-        std::memcpy(of_inputs + (chunk.place(given, t + s / chunk.rows) + s % chunk.rows) * count, found + s * in,
-                    4 * count);
+        copy(found + s * in, count, of_inputs + (chunk.place(given, t + s / chunk.rows) + s % chunk.rows) * count);
 }
 
 inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs,
@@ -373,8 +372,8 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
     const i64 state_size = (cell.is_lstm ? 2 : 1) * size;
     for (i64 r = 0; r < rows && of_state; ++r) {
         float *const to = of_state + (chunk.first + r) * state_size;
-        std::memcpy(to, of_hidden + r * part, 4 * size);
-        if (cell.is_lstm) std::memcpy(to + size, of_cell + r * part, 4 * size);
+        copy(of_hidden + r * part, size, to);
+        if (cell.is_lstm) copy(of_cell + r * part, size, to + size);
     }
 }
 
@@ -430,8 +429,8 @@ inline void backward(const CellGiven &given, const Sequence &sequence, float *ke
         const float *const of_bias = by_bias + group * units_line;
         transpose(of_input, cell.columns, cell.inputs, units, cell.gradient(0) + row * cell.inputs, cell.inputs);
         transpose(of_hidden, cell.columns, cell.size, units, cell.gradient(2) + row * cell.size, cell.size);
-        std::memcpy(cell.gradient(1) + row, of_bias + cell.first_of_input + column, 4 * units);
-        std::memcpy(cell.gradient(3) + row, of_bias + hidden, 4 * units);
+        copy(of_bias + cell.first_of_input + column, units, cell.gradient(1) + row);
+        copy(of_bias + hidden, units, cell.gradient(3) + row);
     });
 }
 

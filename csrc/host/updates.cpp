@@ -303,7 +303,7 @@ struct Tile {
                     const std::uint8_t *const row = inputs.row<std::uint8_t>(first + r);
                     for (i64 i = 0; i < count; ++i) to[r * count + i] = row[i];
                 } else {
-                    std::memcpy(to + r * count, inputs.row<float>(first + r), 4 * count);
+                    copy(inputs.row<float>(first + r), count, to + r * count);
                 }
             }
             numbers = to;
@@ -396,9 +396,9 @@ void write_gradients(const Perceptron &network, float *sums, i64 chunks, i64 apa
         float *const of_weight = reinterpret_cast<float *>(network.gradients[2 * l]);
         if (!layer.along_inputs) transpose(sums, out, layer.inputs, layer.outputs, of_weight, layer.inputs);
         for (i64 j = 0; j < layer.outputs && layer.along_inputs; ++j)
-            std::memcpy(of_weight + j * layer.inputs, sums + j * in, 4 * layer.inputs);
+            copy(sums + j * in, layer.inputs, of_weight + j * layer.inputs);
         sums += gradient_size(layer);
-        std::memcpy(reinterpret_cast<float *>(network.gradients[2 * l + 1]), sums - out, 4 * layer.outputs);
+        copy(sums - out, layer.outputs, reinterpret_cast<float *>(network.gradients[2 * l + 1]));
     }
 }
 
@@ -443,7 +443,7 @@ void forward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, float
     network.lay_forwards(weights.of(network.forwards_size));
     const i64 last = network.outputs;
     for_tiles(network, inputs, rows, kept, threads, [&](const float *found, i64 first, i64 some) {
-        for (i64 r = 0; r < some; ++r) std::memcpy(outputs + (first + r) * last, found + r * padded(last), 4 * last);
+        for (i64 r = 0; r < some; ++r) copy(found + r * padded(last), last, outputs + (first + r) * last);
     });
 }
 
@@ -471,7 +471,7 @@ void backward(const PerceptronGiven &given, const Inputs &inputs, i64 rows, cons
             pad(of_outputs + first * last, last, some, last, now);
             const float *const found = backward(network, tile, kept, rows, first, now, next, sum, of_inputs);
             for (i64 r = 0; r < some && of_inputs; ++r)
-                std::memcpy(of_inputs + (first + r) * first_size, found + r * padded(first_size), 4 * first_size);
+                copy(found + r * padded(first_size), first_size, of_inputs + (first + r) * first_size);
         }
     }
     write_gradients(network, sums, chunks, network.gradients_size, threads);
@@ -1013,7 +1013,7 @@ struct Remembering {
         float *next = buffer.of(total);
         for (size_t i = 0; i < std::size(sizes); ++i) *places[i] = next, next += (sizes[i] + line - 1) / line * line;
         for (i64 r = 0; r < batch.samples; ++r)
-            std::memcpy(state + r * state_size, states + batch.order[r] * state_size, 4 * state_size);
+            copy(states + batch.order[r] * state_size, state_size, state + r * state_size);
         sequence.inputs = seen, sequence.state = state;
     }
 

@@ -226,10 +226,22 @@ inline void tanh_of(float *numbers, i64 size) {
 
 // ---- matrices ------------------------------------------------------------------------------------------------
 
+// Of a row, which has few numbers: memcpy takes longer to find out how many.
+inline void copy(const float *from, i64 count, float *to) {
+    i64 i = 0;
+    for (; i + width <= count; i += width)
+        *reinterpret_cast<Vector *>(to + i) = *reinterpret_cast<const Vector *>(from + i);
+#if defined(__AVX512F__)
+    if (i < count) _mm512_mask_storeu_ps(to + i, first(count - i), _mm512_maskz_loadu_ps(first(count - i), from + i));
+#else
+    for (; i < count; ++i) to[i] = from[i];
+#endif
+}
+
 inline void pad(const float *from, i64 from_row, i64 rows, i64 count, float *to) {
     const i64 row_size = padded(count);
     for (i64 r = 0; r < rows; ++r) {
-        std::memcpy(to + r * row_size, from + r * from_row, 4 * count);
+        copy(from + r * from_row, count, to + r * row_size);
         std::fill(to + r * row_size + count, to + (r + 1) * row_size, 0.0f);
     }
 }

@@ -31,9 +31,9 @@ typedef float Vector __attribute__((vector_size(4 * width), aligned(4), may_alia
 typedef std::int32_t Whole __attribute__((vector_size(4 * width), aligned(4), may_alias));
 
 // a * b + c, rounded once where the processor can. Written out, because compilers for some processors (AMD's Zen) fuse
-// one of two such loops and not the other, and what a row gives would depend on the rows beside it. In assembly, because
-// g++ 12 takes forms of the intrinsic that overwrite a factor, and then moves most sums of `block` to memory and back:
-// half as fast.
+// one of two such loops and not the other, and what a row gives would depend on the rows beside it. In assembly,
+// because g++ 12 takes forms of the intrinsic that overwrite a factor, and then moves most sums of `block` to memory
+// and back: half as fast.
 inline Vector fused(Vector a, Vector b, Vector c) {
 #if defined(__AVX512F__)
     asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "vm"(b));
@@ -102,9 +102,10 @@ constexpr Block blocks[most_vectors][most_rows] = {
 };
 #undef ROWS
 
-// The same of any number of rows and of columns, which is a multiple of `width`; `rounded`, of factors rounded to bfloat16.
-inline void product(bool rounded, i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_next, const float *b,
-                    i64 b_next, const float *start, bool add, float *c, i64 c_row) {
+// The same of any number of rows and of columns, which is a multiple of `width`; `rounded`, of factors rounded to
+// bfloat16.
+inline void product(bool rounded, i64 rows, i64 columns, i64 count, const float *a, i64 a_row, i64 a_next,
+                    const float *b, i64 b_next, const float *start, bool add, float *c, i64 c_row) {
     if (rounded) {
         for (i64 row = 0; row < rows && !add; ++row)
             for (i64 column = 0; column < columns; ++column) c[row * c_row + column] = start ? start[column] : 0.0f;
@@ -141,8 +142,8 @@ inline Vector exp_of(Vector x) {
     return x < -87.0f ? Vector{} : x > 88.0f ? Vector{} + __builtin_inff() : e;
 }
 
-// Some vectors, in each operation all of them: the next needs what comes out of it, after 4 cycles or more, and far ahead
-// in the program, at another vector, processors look too little to fill the time.
+// Some vectors, in each operation all of them: the next needs what comes out of it, after 4 cycles or more, and far
+// ahead in the program, at another vector, processors look too little to fill the time.
 #if defined(__AVX512F__)
 constexpr int side_by_side = 8;
 #else
@@ -247,8 +248,8 @@ inline void pad(const float *from, i64 from_row, i64 rows, i64 count, float *to)
 }
 
 // All threads, or one where there are too few products and sums for each: those that share a loop wait for each other,
-// some microseconds on a quiet machine, and milliseconds where others want its cores. No number between, for OpenMP then
-// ends threads and begins others.
+// some microseconds on a quiet machine, and milliseconds where others want its cores. No number between, for OpenMP
+// then ends threads and begins others.
 inline i64 useful_threads(i64 threads, i64 operations) {
     constexpr i64 enough = 1 << 20;
     return operations / enough >= threads ? threads : 1;

@@ -1,4 +1,4 @@
-"""Actions of a rollout, drawn by one call of ``csrc/host/updates.cpp`` a step, and their log-probabilities.
+"""Actions of a rollout, drawn by one call of ``csrc/host/acting.h`` a step, and their log-probabilities.
 
 For small networks torch's operations of a step, some ten of them, take several times as long as their arithmetic.
 """

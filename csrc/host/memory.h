@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -38,6 +39,13 @@ constexpr i64 chunk_rows = 24, tile_samples = 96, parts = 4, units_line = parts 
 
 inline Vector load(const float *from) { return *reinterpret_cast<const Vector *>(from); }
 inline void store(float *to, Vector numbers) { *reinterpret_cast<Vector *>(to) = numbers; }
+
+// In whole vectors, since g++ takes halves of them, and a load of both waits until they are in the cache.
+inline void add(const float *numbers, i64 count, float *to) {
+    i64 j = 0;
+    for (; j + width <= count; j += width) store(to + j, load(to + j) + load(numbers + j));
+    for (; j < count; ++j) to[j] += numbers[j];
+}
 
 // The size of lines: an odd number of vectors, since in lines a power of 2 apart a column is in few sets of the cache.
 constexpr i64 line_of(i64 columns) { return columns / width % 2 ? columns : columns + width; }
@@ -122,35 +130,92 @@ struct Chunk {
 
 // ---- forwards --------------------------------------------------------------------------------------------------
 
+// Inputs and states of some rows, and weights and bias of a group.
+struct GateGiven {
+    const float *inputs;
+    i64 inputs_count;
+    const float *of_input, *hidden;
+    i64 hidden_row, size;
+    const float *of_hidden, *bias;
+};
+
+// What inputs and states give to the gates, both in one block of registers.
+template <bool is_lstm, int rows>
+void gates_of_block(const GateGiven &given, i64 row, float *lines, i64 line) {
+    constexpr int gates = is_lstm ? 4 : 3, first_of_input = is_lstm ? 0 : 1;
+    Vector sums[rows][parts];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < parts; ++v) sums[r][v] = load(given.bias + v * width);
+    add_products<first_of_input, gates>(sums, given.inputs + row * given.inputs_count, given.inputs_count, 1,
+                                        given.of_input, gates * width, given.inputs_count);
+    add_products<0, gates>(sums, given.hidden + row * given.hidden_row, given.hidden_row, 1, given.of_hidden,
+                           gates * width, given.size);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < parts; ++v) store(lines + (row + r) * line + v * width, sums[r][v]);
+}
+
+template <bool is_lstm>
+void gates_of(i64 rows, const GateGiven &given, float *lines, i64 line) {
+    constexpr int most = most_rows * most_vectors / parts;
+    static constexpr auto of_rows = []<int... some>(std::integer_sequence<int, some...>) {
+        return std::array{&gates_of_block<is_lstm, 1 + some>...};
+    }(std::make_integer_sequence<int, most>{});
+    for (i64 row = 0; row < rows; row += most) of_rows[std::min<i64>(most, rows - row) - 1](given, row, lines, line);
+}
+
 // A step of `width` units of some rows, whose lines are `line` numbers apart, and whose states `part`: the states
-// behind it; gates stay in the line. The gates of all rows come first, because each function waits long for its own results:
-// so the processor takes several at a time.
+// behind it; gates stay in the line. The last row stands twice among those that are computed together: see tanh_of.
 inline void step_lstm(i64 rows, i64 line, float *lines, i64 part, const float *cells, float *hidden_next,
                       float *cells_next, float *tangents) {
-    for (i64 r = 0; r < rows; ++r) {
-        float *const gates = lines + r * line;
-        for (const int v : {0, 1, 3}) store(gates + v * width, sigmoid_of(load(gates + v * width)));
-        store(gates + 2 * width, tanh_of(load(gates + 2 * width)));
+    constexpr int count = side_by_side;
+    const auto row = [&](i64 r) { return std::min(r, rows - 1); };
+    Vector x[count];
+    for (i64 r = 0; r < rows; r += count / parts) {
+        EACH x[v] = load(lines + row(r + v / parts) * line + v % parts * width);
+        sigmoid_and_tanh_of<third_is_tanh>(x);
+        EACH store(lines + row(r + v / parts) * line + v % parts * width, x[v]);
     }
-    for (i64 r = 0; r < rows; ++r) {
-        const float *const gates = lines + r * line;
-        const Vector in = load(gates), keep = load(gates + width), fresh = load(gates + 2 * width);
-        const Vector next = keep * load(cells + r * part) + in * fresh, of_next = tanh_of(next);
-        store(cells_next + r * part, next), store(tangents + r * part, of_next);
-        store(hidden_next + r * part, load(gates + 3 * width) * of_next);
+    for (i64 r = 0; r < rows; r += count) {
+        EACH {
+            const float *const gates = lines + row(r + v) * line;
+            const Vector in = load(gates), keep = load(gates + width), fresh = load(gates + 2 * width);
+            x[v] = keep * load(cells + row(r + v) * part) + in * fresh;
+            store(cells_next + row(r + v) * part, x[v]);
+        }
+        sigmoid_and_tanh_of<all_tanh>(x);
+        EACH {
+            store(tangents + row(r + v) * part, x[v]);
+            store(hidden_next + row(r + v) * part, load(lines + row(r + v) * line + 3 * width) * x[v]);
+        }
     }
 }
 
 inline void step_gru(i64 rows, i64 line, float *lines, i64 part, const float *hidden, float *hidden_next) {
-    for (i64 r = 0; r < rows; ++r) {
-        float *const gates = lines + r * line;
-        for (const int v : {1, 2}) store(gates + v * width, sigmoid_of(load(gates + v * width)));
+    constexpr int count = side_by_side;
+    const auto row = [&](i64 r) { return std::min(r, rows - 1); };
+    Vector x[count];
+    for (i64 r = 0; r < rows; r += count / 2) {
+        EACH x[v] = load(lines + row(r + v / 2) * line + (1 + v % 2) * width);
+        sigmoid_and_tanh_of<no_tanh>(x);
+        EACH store(lines + row(r + v / 2) * line + (1 + v % 2) * width, x[v]);
     }
-    for (i64 r = 0; r < rows; ++r) {
-        float *const gates = lines + r * line;
-        const Vector fresh = tanh_of(load(gates + 3 * width) + load(gates + width) * load(gates));
-        store(gates + 3 * width, fresh);
-        store(hidden_next + r * part, fresh + load(gates + 2 * width) * (load(hidden + r * part) - fresh));
+    for (i64 r = 0; r < rows; r += count) {
+        EACH {
+            const float *const gates = lines + row(r + v) * line;
+            x[v] = load(gates + 3 * width) + load(gates + width) * load(gates);
+        }
+        sigmoid_and_tanh_of<all_tanh>(x);
+        EACH {
+            float *const gates = lines + row(r + v) * line;
+            const Vector before = load(hidden + row(r + v) * part);
+            store(hidden_next + row(r + v) * part, x[v] + load(gates + 2 * width) * (before - x[v]));
+        }
+        // Behind what reads this place: a row may stand there twice.
+        EACH store(lines + row(r + v) * line + 3 * width, x[v]);
     }
 }
 
@@ -165,30 +230,31 @@ inline void forward(const Cell &cell, const Sequence &given, const Chunk &chunk,
         const i64 before = chunk.state(t) * part, behind = chunk.state(t + 1) * part;
         const float *const hidden = chunk.hidden + before, *const own = chunk.cells + before;
         float *const hidden_next = chunk.hidden + behind, *const own_next = chunk.cells + behind;
+        const i64 sample = chunk.sample(t);
         for (i64 group = 0; group < cell.groups; ++group) {
-            float *const lines = chunk.lines + chunk.sample(t) * line + group * units_line;
-            const float *const bias = cell.bias + group * units_line;
-            for (i64 r = 0; r < rows && !cell.is_lstm; ++r) store(lines + r * line, load(bias));
-            product(false, rows, columns, inputs, given.inputs + first * inputs, inputs, 1,
-                    cell.of_input + group * inputs * columns, columns, bias + cell.first_of_input, false,
-                    lines + cell.first_of_input, line);
-            product(false, rows, columns, size, hidden, part, 1, cell.of_hidden + group * size * columns, columns,
-                    nullptr, true, lines, line);
+            float *const lines = chunk.lines + sample * line + group * units_line;
+            const GateGiven gates{given.inputs + first * inputs, inputs, cell.of_input + group * inputs * columns,
+                                  hidden,  part,   size, cell.of_hidden + group * size * columns,
+                                  cell.bias + group * units_line};
+            if (cell.is_lstm)
+                gates_of<true>(rows, gates, lines, line);
+            else
+                gates_of<false>(rows, gates, lines, line);
             const i64 unit = group * width;
             if (cell.is_lstm)
                 step_lstm(rows, line, lines, part, own + unit, hidden_next + unit, own_next + unit,
-                          chunk.tangents + chunk.sample(t) * part + unit);
+                          chunk.tangents + sample * part + unit);
             else
                 step_gru(rows, line, lines, part, hidden + unit, hidden_next + unit);
         }
         for (i64 r = 0; r < rows; ++r) {
             const i64 place = first + r, state = r * part;
             if (given.active && !given.active[place]) {
-                std::memcpy(hidden_next + state, hidden + state, 4 * part);
-                if (cell.is_lstm) std::memcpy(own_next + state, own + state, 4 * part);
+                copy(hidden + state, part, hidden_next + state);
+                if (cell.is_lstm) copy(own + state, part, own_next + state);
             }
-            std::memcpy(outputs + place * outputs_row, hidden_next + state, 4 * size);
-            if (cells) std::memcpy(cells + place * outputs_row, own_next + state, 4 * size);
+            copy(hidden_next + state, size, outputs + place * outputs_row);
+            if (cells) copy(own_next + state, size, cells + place * outputs_row);
             if (given.ends && given.ends[place]) {
                 std::fill(hidden_next + state, hidden_next + state + part, 0.0f);
                 if (cell.is_lstm) std::fill(own_next + state, own_next + state + part, 0.0f);
@@ -250,16 +316,21 @@ inline void back_samples(const Cell &cell, const Sequence &given, const Chunk &c
         product(false, count, columns, some, inputs, 1, count, of_input, line, nullptr, true, by_input, columns);
         product(false, size, columns, some, chunk.hidden + chunk.state(t) * part, 1, part, lines, line, nullptr, true,
                 by_hidden, columns);
+        Vector biases[parts];
+#pragma GCC unroll 8
+        for (int v = 0; v < parts; ++v) biases[v] = load(by_bias + v * width);
         for (i64 s = 0; s < some; ++s)
-            for (i64 j = 0; j < units_line; ++j) by_bias[j] += lines[s * line + j];
+#pragma GCC unroll 8
+            for (int v = 0; v < parts; ++v) biases[v] += load(lines + s * line + v * width);
+#pragma GCC unroll 8
+        for (int v = 0; v < parts; ++v) store(by_bias + v * width, biases[v]);
         by_input += count * columns, by_hidden += size * columns, by_bias += units_line;
         if (of_inputs)
             product(false, some, in, columns, of_input, line, 1, cell.input_back + group * columns * in, in, nullptr,
                     group > 0, found, in);
     }
     for (i64 s = 0; s < some && of_inputs; ++s)
-        std::memcpy(of_inputs + (chunk.place(given, t + s / chunk.rows) + s % chunk.rows) * count, found + s * in,
-                    4 * count);
+        copy(found + s * in, count, of_inputs + (chunk.place(given, t + s / chunk.rows) + s % chunk.rows) * count);
 }
 
 inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk, const float *of_outputs,
@@ -273,21 +344,22 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
     std::fill(sums, sums + cell.forwards_size(), 0.0f);
     i64 waiting = 0;
     for (i64 t = chunk.steps - 1; t >= 0; --t) {
-        float *const lines = chunk.lines + chunk.sample(t) * cell.line;
+        const i64 sample = chunk.sample(t), state = chunk.state(t);  // divisions, some 50 cycles each
+        float *const lines = chunk.lines + sample * cell.line;
         for (i64 r = 0; r < rows; ++r) {
-            const i64 place = chunk.place(given, t) + r, before = (chunk.state(t) + r) * part;
+            const i64 place = chunk.place(given, t) + r, before = (state + r) * part;
             float *const hidden = of_hidden + r * part, *const own = of_cell + r * part;
             float *const line = lines + r * cell.line;
             if (given.ends && given.ends[place]) {
                 std::fill(hidden, hidden + part, 0.0f);
                 std::fill(own, own + part, 0.0f);
             }
-            for (i64 j = 0; j < size && of_outputs; ++j) hidden[j] += of_outputs[place * size + j];
-            for (i64 j = 0; j < size && of_cells; ++j) own[j] += of_cells[place * size + j];
+            if (of_outputs) add(of_outputs + place * size, size, hidden);
+            if (of_cells) add(of_cells + place * size, size, own);
             if (given.active && !given.active[place])
                 std::fill(line, line + parts * part, 0.0f);
             else if (cell.is_lstm)
-                back_lstm(part, line, chunk.cells + before, chunk.tangents + (chunk.sample(t) + r) * part, hidden, own);
+                back_lstm(part, line, chunk.cells + before, chunk.tangents + (sample + r) * part, hidden, own);
             else
                 back_gru(part, line, chunk.hidden + before, hidden);
         }
@@ -300,8 +372,8 @@ inline void backward(const Cell &cell, const Sequence &given, const Chunk &chunk
     const i64 state_size = (cell.is_lstm ? 2 : 1) * size;
     for (i64 r = 0; r < rows && of_state; ++r) {
         float *const to = of_state + (chunk.first + r) * state_size;
-        std::memcpy(to, of_hidden + r * part, 4 * size);
-        if (cell.is_lstm) std::memcpy(to + size, of_cell + r * part, 4 * size);
+        copy(of_hidden + r * part, size, to);
+        if (cell.is_lstm) copy(of_cell + r * part, size, to + size);
     }
 }
 
@@ -357,8 +429,8 @@ inline void backward(const CellGiven &given, const Sequence &sequence, float *ke
         const float *const of_bias = by_bias + group * units_line;
         transpose(of_input, cell.columns, cell.inputs, units, cell.gradient(0) + row * cell.inputs, cell.inputs);
         transpose(of_hidden, cell.columns, cell.size, units, cell.gradient(2) + row * cell.size, cell.size);
-        std::memcpy(cell.gradient(1) + row, of_bias + cell.first_of_input + column, 4 * units);
-        std::memcpy(cell.gradient(3) + row, of_bias + hidden, 4 * units);
+        copy(of_bias + cell.first_of_input + column, units, cell.gradient(1) + row);
+        copy(of_bias + hidden, units, cell.gradient(3) + row);
     });
 }
 

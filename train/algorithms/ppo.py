@@ -136,15 +136,18 @@ class PPO(ActorCriticLearner):
         config, ranks = self.config, self.ranks
         clip_fractions = []
         at_once = self.at_once(batch)
-        for _ in range(config.update_epochs):
+        together = at_once is not None and ranks.in_shared_memory
+        passes = config.update_epochs if together and config.target_kl is None else 1
+        for _ in range(config.update_epochs // passes):
             of_what = batch.advantages.shape[-1]  # samples, or rows
-            order, sizes = ranks.order(of_what, self.rows, config.num_minibatches, self.generator)
+            order, sizes = ranks.order(of_what, self.rows, config.num_minibatches, self.generator, passes)
             of_all = ranks.moments(batch.advantages, batch.active, order, sizes)
-            if at_once is not None and at_once.take_a_pass and ranks.in_shared_memory:
-                metrics = self.pass_at_once(at_once, order, sizes, of_all)
+            if together:
+                of_each = self.passes_at_once(at_once, order, sizes, of_all, passes)
             else:
-                metrics = self.pass_over(batch, at_once, order, sizes, of_all)
-            clip_fractions.append(metrics["losses/clipfrac"])
+                of_each = [self.pass_over(batch, at_once, order, sizes, of_all)]
+            clip_fractions += (shown["losses/clipfrac"] for shown in of_each)
+            metrics = of_each[-1]
             approx_kl = metrics["losses/approx_kl"]
             if config.target_kl is not None and ranks.sum(approx_kl.clone()) > config.target_kl:
                 break
@@ -208,14 +211,14 @@ class PPO(ActorCriticLearner):
         fits = all(each.is_perceptron or each.is_layers_and_memory for each in networks)
         return Minibatches(batch, self.agent) if fits and can_compute(batch.inputs) else None
 
-    def pass_at_once(
-        self, batch: Minibatches, order: Tensor, sizes: list[int], of_all: Tensor | None
-    ) -> dict[str, Tensor]:
-        """`pass_over` in one call."""
+    def passes_at_once(
+        self, batch: Minibatches, order: Tensor, sizes: list[int], of_all: Tensor | None, passes: int
+    ) -> list[dict[str, Tensor]]:
+        """What `pass_over` returns of each of the passes, in one call."""
         adam = Adam(self.optimizer, self.parameters, self.config.max_grad_norm)
         with self.ranks.reachable:
-            shown = batch.descend(order, sizes, self.loss_settings, adam, of_all, self.ranks.neighbours)
-        return dict(zip(SHOWN, shown.unbind(), strict=True))
+            shown = batch.descend(order, sizes, self.loss_settings, adam, of_all, self.ranks.neighbours, passes)
+        return [dict(zip(SHOWN, each.unbind(), strict=True)) for each in shown.unbind()]
 
     def differentiate_at_once(
         self, batch: Minibatches, order: Tensor, moments: Tensor | None = None

@@ -14,7 +14,7 @@ from torch_batchsim.base.shared import StepResult
 from ..base.kernels import ADDRESS, NUMBER, advantages_kernel, fields, library, threads
 from ..base.neighbours import Neighbours, check
 from ..policies.drawing import PolicyRecord
-from ..policies.memory import Given, Past, RememberingRecord, Taken
+from ..policies.memory import Given, NetworkRecord
 from ..policies.networks import ActorCritic, Network
 from ..policies.perceptron import Perceptron
 
@@ -41,29 +41,25 @@ class Minibatches:
         inputs = batch.inputs.reshape(-1, batch.inputs.shape[-1])
         inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
         of_samples = batch.actions, batch.log_probs, batch.advantages, batch.returns
-        others = *of_samples, batch.action_masks, batch.active
+        of_rows = batch.ends, batch.actor_hidden, batch.critic_hidden
+        others = *of_samples, batch.action_masks, batch.active, *of_rows
         self._kept = [inputs, *(None if each is None else each.contiguous() for each in others)]
         places = [None if each is None else each.data_ptr() for each in self._kept]
-        self._given = _Minibatch(None, 0, places[0], inputs.stride(0), inputs.dtype == torch.uint8, *places[1:])
-        if batch.ends is None:
-            self._perceptrons = [_with_gradients(each.perceptron) for each in networks]
-        else:
-            steps, rows = batch.ends.shape
-            self._steps = torch.arange(0, steps * rows, rows).unsqueeze(-1)
-            self._remembering = [_Remembering(each) for each in networks]
+        seen, of_each, of_rows = (places[0], inputs.stride(0), inputs.dtype == torch.uint8), places[1:7], places[7:]
+        shape = (1, 0) if batch.ends is None else batch.ends.shape
+        self._given = _Minibatch(None, 0, *seen, *of_each, *shape, *of_rows)
+        self._networks = [_Learning(each) for each in networks]
 
     def samples(self, order: Tensor) -> Tensor:
         """The samples of a minibatch of the samples, or rows, `order`: int64 `[B]`, step after step."""
-        return order if self._batch.ends is None else (self._steps + order).flatten()
+        if self._batch.ends is None:
+            return order
+        steps, rows = self._batch.ends.shape
+        return (torch.arange(0, steps * rows, rows).unsqueeze(-1) + order).flatten()
 
     def active(self, order: Tensor) -> Tensor | None:
         """Which of these are active, bool `[B]`."""
         return None if self._batch.active is None else self._batch.active.flatten()[self.samples(order)]
-
-    @property
-    def take_a_pass(self) -> bool:
-        """Whether `descend` takes them: where they are of samples."""
-        return self._batch.ends is None
 
     def descend(
         self,
@@ -73,20 +69,21 @@ class Minibatches:
         adam: Adam,
         moments: Tensor | None,
         neighbours: Neighbours | None,
+        passes: int,
     ) -> Tensor:
-        """For each minibatch, so many samples of the `order`, a gradient as by `gradient` and a step of the optimiser.
-        Of several processes gradients are summed over all, and `moments` are the `ranks.moments`.
+        """For each minibatch, so many samples, or rows, of the `order`, a gradient as by `gradient` and a step of the
+        optimiser. Of several processes gradients are summed over all, and `moments` are the `ranks.moments`.
 
-        Returns the numbers `SHOWN` of the last minibatch, float32 `[7]`; but for the gradient's length this process's
-        parts of them. Raises RuntimeError where a process has ended or timed out.
+        Returns the numbers `SHOWN` of the last minibatch of each of `passes`, float32 `[passes, 7]`; but for the
+        gradient's length this process's parts of them. Raises RuntimeError where a process has ended or timed out.
         """
         self._given.order = order.data_ptr()
-        shown, of_each = torch.empty(len(SHOWN)), (NUMBER * len(sizes))(*sizes)
+        shown, of_each = torch.empty(passes, len(SHOWN)), (NUMBER * len(sizes))(*sizes)
         of_all = None if moments is None else moments.data_ptr(), None if neighbours is None else neighbours.address
-        epoch = _Epoch(len(sizes), ctypes.addressof(of_each), *of_all, *adam.places)
-        given = (ctypes.addressof(each) for each in (self._policy, self._given, settings, epoch, adam.settings))
-        compute = library().ppo_epoch  # type: ignore[union-attr]
-        check(compute(*self._perceptrons, *given, shown.data_ptr(), threads()))
+        record = _Passes(passes, len(sizes) // passes, ctypes.addressof(of_each), *of_all, *adam.places)
+        given = (ctypes.addressof(each) for each in (self._policy, self._given, settings, record, adam.settings))
+        compute = library().ppo_passes  # type: ignore[union-attr]
+        check(compute(*(each.address for each in self._networks), *given, shown.data_ptr(), threads()))
         return shown
 
     def gradient(
@@ -98,21 +95,13 @@ class Minibatches:
         Writes the gradients of all parameters, over the present ones. Returns the mean losses of policy and values
         and the entropy, float32 `[3]`; and log(ratio) `[B]`. The actor reads the first of the inputs.
         """
-        samples, batch = self.samples(order), self._batch
-        self._given.order, self._given.samples = samples.data_ptr(), len(samples)
+        self._given.order, self._given.samples = order.data_ptr(), len(order)
         self._given.moments = None if moments is None else moments.data_ptr()
-        log_ratios, means = torch.empty(len(samples)), torch.empty(3)
+        log_ratios, means = torch.empty(len(order) * self._given.steps), torch.empty(3)
         given = (ctypes.addressof(each) for each in (self._policy, self._given, settings))
         places = log_ratios.data_ptr(), means.data_ptr()
-        if batch.ends is None:
-            compute, networks = library().ppo_gradient, self._perceptrons  # type: ignore[union-attr]
-            compute(*networks, *given, *places, threads())
-            return means, log_ratios
-        ends, active = batch.ends[:, order], None if batch.active is None else batch.active[:, order]
-        hidden = zip(self._remembering, (batch.actor_hidden, batch.critic_hidden), strict=True)
-        networks = [each.behind(Past(states[order], ends, active)) for each, states in hidden]
-        compute = library().ppo_gradient_of_sequences  # type: ignore[union-attr]
-        compute(*networks, *given, *places, threads())
+        compute = library().ppo_gradient  # type: ignore[union-attr]
+        compute(*(each.address for each in self._networks), *given, *places, threads())
         return means, log_ratios
 
 
@@ -121,24 +110,22 @@ def _with_gradients(perceptron: Perceptron) -> int:
     return perceptron.found([part.grad for part in perceptron.parameters])
 
 
-class _Remembering:
-    """A network with a memory as C++ takes it, gradients in those of the parameters."""
+class _Learning:
+    """A network as C++ takes it, gradients in those of the parameters."""
 
     def __init__(self, network: Network) -> None:
-        self._cell = Given(network.cell, [part.grad for part in network.cell.parts])
-        self._layers = _with_gradients(network.perceptron), _with_gradients(network.last)
-
-    def behind(self, past: Past) -> int:
-        """Its address, with a past."""
-        self._taken = Taken(len(past.ends), None, past)
-        self._record = RememberingRecord(*self._layers, self._cell.address, self._taken.address)
-        return ctypes.addressof(self._record)
+        layers: list[int | None] = [_with_gradients(network.perceptron)]
+        if network.cell is not None:
+            self._cell = Given(network.cell, [part.grad for part in network.cell.parts])
+            layers += _with_gradients(network.last), self._cell.address
+        self._record = NetworkRecord(*layers)
+        self.address = ctypes.addressof(self._record)
 
 
-class _Epoch(ctypes.Structure):
-    """The record of a pass over a batch for C++."""
+class _Passes(ctypes.Structure):
+    """The record of passes over a batch for C++."""
 
-    _fields_ = [("minibatches", NUMBER), *fields(ADDRESS, "sizes moments processes"), ("count", NUMBER)]
+    _fields_ = [*fields(NUMBER, "passes minibatches"), *fields(ADDRESS, "sizes moments processes"), ("count", NUMBER)]
     _fields_ += fields(ADDRESS, "parameters gradients means squares steps")
 
 
@@ -147,7 +134,8 @@ class _Minibatch(ctypes.Structure):
 
     _fields_ = [("order", ADDRESS), ("samples", NUMBER), ("inputs", ADDRESS)]
     _fields_ += fields(NUMBER, "inputs_row inputs_are_bytes")
-    _fields_ += fields(ADDRESS, "actions log_probs advantages returns mask active moments")
+    _fields_ += fields(ADDRESS, "actions log_probs advantages returns mask active") + fields(NUMBER, "steps rows")
+    _fields_ += fields(ADDRESS, "ends actor_state critic_state moments")
 
 
 # ---- advantages --------------------------------------------------------------------------------------------

@@ -55,13 +55,12 @@ def library() -> ctypes.CDLL | None:
     lib.log_probs_of.argtypes, lib.log_probs_of.restype = [ADDRESS, NUMBER, ADDRESS, NUMBER, *[ADDRESS] * 3], None
     lib.follow_episodes.argtypes, lib.follow_episodes.restype = [ADDRESS], None
     lib.all_finite.argtypes, lib.all_finite.restype = [ADDRESS, NUMBER], ctypes.c_bool
-    lib.ppo_epoch.argtypes, lib.ppo_epoch.restype = [*[ADDRESS] * 8, NUMBER], NUMBER
+    lib.ppo_passes.argtypes, lib.ppo_passes.restype = [*[ADDRESS] * 8, NUMBER], NUMBER
     lib.cell_kept.argtypes, lib.cell_kept.restype = [ADDRESS, ADDRESS], NUMBER
     lib.cell_forward.argtypes = [*[ADDRESS] * 4, NUMBER, ADDRESS, NUMBER]
     lib.cell_backward.argtypes = [*[ADDRESS] * 7, NUMBER]
     lib.mlp_forward.restype = lib.mlp_backward.restype = lib.cell_forward.restype = lib.cell_backward.restype = None
-    for gradient in (lib.ppo_gradient, lib.ppo_gradient_of_sequences):
-        gradient.argtypes, gradient.restype = [*[ADDRESS] * 7, NUMBER], None
+    lib.ppo_gradient.argtypes, lib.ppo_gradient.restype = [*[ADDRESS] * 7, NUMBER], None
     lib.sum_of_processes.argtypes, lib.sum_of_processes.restype = [ADDRESS, ADDRESS, NUMBER, NUMBER], NUMBER
     lib.part_of_order.argtypes, lib.part_of_order.restype = [ADDRESS, *[NUMBER] * 5, ADDRESS, ADDRESS], None
     lib.moments_of_parts.argtypes = [ADDRESS, ADDRESS, NUMBER, NUMBER, ADDRESS, NUMBER, ADDRESS, ADDRESS]

@@ -64,20 +64,26 @@ class Ranks:
         rows = of_all.shape[dim] // self.count
         return of_all.narrow(dim, self.rank * rows, rows)
 
-    def order(self, samples: int, rows: int, minibatches: int, generator: torch.Generator) -> Order:
-        """A random order of the samples of all processes, cut into minibatches: this process's part of each.
+    def order(
+        self, samples: int, rows: int, minibatches: int, generator: torch.Generator, passes: int = 1
+    ) -> Order:
+        """A random order of the samples of all processes, cut into minibatches: this process's part of each; of several
+        passes one order behind the other.
 
         It has `samples` of them, of which sample i is of row i % rows.
         """
-        total = samples * self.count
-        order = torch.randperm(total, generator=generator, device=generator.device)
+        total, minibatches = samples * self.count, minibatches * passes
+        order = torch.empty(passes, total, dtype=torch.int64, device=generator.device)
+        for each in order.unbind():
+            torch.randperm(total, generator=generator, out=each)
+        order, size = order.view(-1), order.numel() // minibatches
         if self.count == 1:
-            return order, [total // minibatches] * minibatches
+            return order, [size] * minibatches
         if order.device.type == "cpu" and (compute := library()):
-            mine, of_each = torch.empty(samples + 1, dtype=torch.int64), (NUMBER * minibatches)()
+            mine, of_each = torch.empty(passes * samples + 1, dtype=torch.int64), (NUMBER * minibatches)()
             who = minibatches, rows, self.rank, self.count
-            compute.part_of_order(order.data_ptr(), total, *who, mine.data_ptr(), ctypes.addressof(of_each))
-            return mine[:samples], list(of_each)
+            compute.part_of_order(order.data_ptr(), len(order), *who, mine.data_ptr(), ctypes.addressof(of_each))
+            return mine[:-1], list(of_each)
         row = order % (rows * self.count) - self.rank * rows
         own = (row >= 0) & (row < rows)
         sizes = own.view(minibatches, -1).sum(1).tolist()  # which waits for the device

@@ -1,4 +1,4 @@
-"""Actions of a rollout, drawn by one call of ``csrc/host/updates.cpp`` a step, and their log-probabilities.
+"""Actions of a rollout, drawn by one call of ``csrc/host/acting.h`` a step, and their log-probabilities.
 
 For small networks torch's operations of a step, some ten of them, take several times as long as their arithmetic.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from ..base.kernels import ADDRESS, NUMBER, can_compute, fields, library, threads
 from .distributions import CategoricalPolicy
 from .encoders import Observation
-from .memory import Given, RememberingRecord
+from .memory import Given, NetworkRecord
 from .networks import ActorCritic
 
 
@@ -65,7 +65,7 @@ class Drawing:
         remembering: tuple[int | None, ...] = ()
         if actor.cell is not None:
             self._cell = Given(actor.cell)
-            self._network = RememberingRecord(actor.perceptron.found(), record, self._cell.address)
+            self._network = NetworkRecord(actor.perceptron.found(), record, self._cell.address)
             self._states = hidden, active
             places = (None if each is None else each.data_ptr() for each in self._states)
             remembering = ctypes.addressof(self._network), *places

@@ -84,7 +84,7 @@ class Cell(nn.Module):
         if torch.is_grad_enabled():
             return torch.cat(self.sequence(rows, Past(states, None, None)), dim=-1).view(state.shape)
         behind = torch.empty(states.shape)
-        given, taken, outputs = Given(self), Taken(1, rows, Past(states, None, None)), behind.data_ptr()
+        given, taken, outputs = Given(self), Taken(rows, Past(states, None, None)), behind.data_ptr()
         cells = outputs + 4 * self.size if self.kind == "lstm" else None
         places = outputs, cells, self.state_size, None
         library().cell_forward(given.address, taken.address, *places, threads())  # type: ignore[union-attr]
@@ -141,19 +141,19 @@ class Given:
 
 
 class Taken:
-    """A sequence `[T, N]` as C++ takes it; of inputs None where they are found there."""
+    """A sequence `[T, N]` as C++ takes it."""
 
-    def __init__(self, steps: int, inputs: Tensor | None, past: Past) -> None:
+    def __init__(self, inputs: Tensor, past: Past) -> None:
         self._kept = [None if each is None else each.contiguous() for each in (inputs, *past)]
         places = (None if each is None else each.data_ptr() for each in self._kept)
-        self._record = _SequenceRecord(steps, len(past.hidden), *places)
+        self._record = _SequenceRecord(len(inputs), len(past.hidden), *places)
         self.address = ctypes.addressof(self._record)
 
 
-class RememberingRecord(ctypes.Structure):
-    """The record of a network with a memory for C++: hidden layers, last layer, `Given` and `Taken`."""
+class NetworkRecord(ctypes.Structure):
+    """The record of a network for C++: hidden layers, last layer and `Given`; or, without a memory, its layers."""
 
-    _fields_ = fields(ADDRESS, "body last cell sequence")
+    _fields_ = fields(ADDRESS, "body last cell")
 
 
 class _Steps(torch.autograd.Function):
@@ -163,7 +163,7 @@ class _Steps(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: Tensor, state: Tensor, cell: Cell, ends: Tensor | None, active: Tensor | None, *_: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        given, taken = Given(cell), Taken(len(inputs), inputs, Past(state, ends, active))
+        given, taken = Given(cell), Taken(inputs, Past(state, ends, active))
         shape = *inputs.shape[:2], cell.size
         outputs, cells = torch.empty(shape), torch.empty(shape) if cell.kind == "lstm" else None
         kept = None

@@ -1,4 +1,4 @@
-"""Linear layers with activations between them as one operation of autograd, computed by ``csrc/host/updates.cpp``."""
+"""Linear layers with activations between them as one operation of autograd, computed by ``csrc/host/perceptron.h``."""
 
 from __future__ import annotations
 

@@ -284,6 +284,13 @@ def _with_inputs(actions, mask, acts):
     return Batch(inputs, actions, old, torch.randn(samples), advantages, torch.randn(samples), mask, acts)
 
 
+def made_sequences(flat, steps, rows, agent):
+    """A batch as steps of rows, with ends of episodes at any place and states before the first step."""
+    batch = Batch(*(None if field is None else field.unflatten(0, (steps, rows)) for field in flat))
+    hidden = torch.randn(2, rows, agent.state_size) / 2
+    return batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
+
+
 @pytest.mark.parametrize("samples", [1, 37, 500])
 @pytest.mark.parametrize(("masked", "active"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -391,9 +398,7 @@ def test_parts_of_processes_sum_up_to_the_gradient_of_one(active, memory, space)
     learner = PPO(agent, rows, config, torch.Generator())
     batch = made_batch(agent.policy, steps * rows, True, active)
     if memory != "none":
-        batch = Batch(*(None if field is None else field.unflatten(0, (steps, rows)) for field in batch))
-        hidden = torch.randn(2, rows, agent.state_size) / 2
-        batch = batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
+        batch = made_sequences(batch, steps, rows, agent)
     order = torch.randperm(batch.advantages.shape[-1])
     metrics, _ = learner.differentiate_at_once(learner.at_once(batch), order)
     wanted = [*metrics.values(), learner.parameters.grad.clone()]
@@ -446,27 +451,37 @@ def test_minibatches_are_any_samples_on_any_number_of_threads(kind, tolerance, b
 @pytest.mark.parametrize("space", [SPACES[2], BOXES[1]], ids=str)
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize("of_several", [False, True])
-def test_a_pass_at_once_is_its_minibatches(space, active, of_several):
+@pytest.mark.parametrize("memory", ["none", "lstm"])
+def test_passes_at_once_are_their_minibatches(memory, space, active, of_several):
     """To the bit, as a process of several (the other has nothing), too."""
     torch.manual_seed(0)
-    samples, agent = 300, ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, PPOConfig(), CPU)
-    batch = made_batch(agent.policy, samples, True, active)
-    order, sizes = torch.randperm(samples), [128, 1, 171]
-    of_all = None
+    config = PPOConfig(learning_rate=0.01, hidden_sizes=(16,), memory=memory, memory_size=7)
+    rows, agent = 300, ActorCritic(spaces.Box(-1, 1, (5,), np.float32), space, config, CPU)
+    batch, passes = made_batch(agent.policy, rows, True, active), 2
+    if memory != "none":
+        batch, rows = made_sequences(batch, 6, 50, agent), 50
+    orders, sizes = [torch.randperm(rows) for _ in range(passes)], [rows // 3, 1, rows - rows // 3 - 1]
+    of_each = [None] * passes
     if of_several:
-        parts = batch.cut(order, sizes)
-        of_all = torch.stack([moments(part.advantages, part.active) for part in parts])
+        parts = [batch.cut(order, sizes) for order in orders]
+        of_each = [torch.stack([moments(part.advantages, part.active) for part in cut]) for cut in parts]
     found = []
-    for _ in range(2):
-        learner = PPO(deepcopy(agent), samples, PPOConfig(learning_rate=0.01), torch.Generator())
-        given = learner.at_once(batch), order, sizes, of_all
-        shown = learner.pass_over(batch, *given) if not found else learner.pass_at_once(*given)
+    for at_once in (False, True):
+        learner = PPO(deepcopy(agent), rows, config, torch.Generator())
+        given = learner.at_once(batch)
+        if at_once:
+            of_all = torch.cat(of_each) if of_several else None
+            shown = learner.passes_at_once(given, torch.cat(orders), sizes * passes, of_all, passes)
+        else:
+            each = zip(orders, of_each, strict=True)
+            shown = [learner.pass_over(batch, given, order, sizes, of_all) for order, of_all in each]
         state = learner.optimizer.state[learner.parameters]
         found.append([shown, learner.parameters, *(state[name] for name in ("step", "exp_avg", "exp_avg_sq"))])
     assert all(torch.equal(a, b) for a, b in zip(found[0][1:], found[1][1:], strict=True))
-    assert found[0][0].keys() == found[1][0].keys()
-    for name, value in found[0][0].items():
-        torch.testing.assert_close(found[1][0][name], value, msg=name)
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            torch.testing.assert_close(other[name], value, msg=name)
 
 
 def test_what_is_not_a_number_reaches_the_loss():
@@ -507,9 +522,7 @@ def test_minibatches_of_whole_rows_where_networks_remember(space, kind, steps, r
     learner = PPO(agent, rows, config, torch.Generator())
     flat = made_batch(agent.policy, steps * rows, True, active)
     flat = flat._replace(inputs=torch.cat([flat.inputs, torch.randn(steps * rows, 3)], 1))
-    batch = Batch(*(None if field is None else field.unflatten(0, (steps, rows)) for field in flat))
-    hidden = torch.randn(2, rows, agent.state_size) / 2
-    batch = batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
+    batch = made_sequences(flat, steps, rows, agent)
     order, found = torch.randperm(rows)[: max(1, rows - 2)], []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)

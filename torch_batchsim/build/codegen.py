@@ -187,8 +187,8 @@ def _python_interface(program: Program) -> Iterator[str]:
     yield "TBS_EXPORT void tbs_python_systems(tbs::PythonSystem system) { tbs::python_system = system; }"
     yield "TBS_EXPORT void tbs_python_thunk(tbs::u32 number, void *w, void *const *a, void *r) {"
     yield "    switch (number) {"
-    for number in program.python.thunks.numbers.values():
-        yield f"        case {number}: return {cpp_namespace('')}::thunk_{number}(w, a, r);"
+    for thunk, number in program.python.thunks.numbers.items():
+        yield f"        case {number}: return {cpp_namespace(thunk.namespace)}::thunk_{number}(w, a, r);"
     yield "    }"
     yield "}"
 
@@ -201,7 +201,7 @@ def _texts(program: Program, namespace: str, cuda: bool, in_python: bool) -> Ite
     if in_python:
         yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
         yield from program.python.calls_of(namespace)
-        yield from () if namespace else program.python.thunks.texts()
+        yield from program.python.thunks.texts(namespace)
         yield "TBS_END_SYSTEMS"
     for unit in program.units:
         if unit.namespace == namespace and not (in_python and program.python.is_in_python(unit.source)):

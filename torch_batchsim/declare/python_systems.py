@@ -76,6 +76,10 @@ class PythonFunction(Generic[_Parameters, _Result]):
         tree = ast.parse(text).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise SchemaError(f"{Path(path).name}:{first}: @{self.kind} stands in front of a function with 'def'")
+        if len(tree.decorator_list) > 1:
+            raise SchemaError(
+                f"{Path(path).name}:{first}: '{self.name}' has another decorator beside @{self.kind}; leave it out"
+            )
         if not _is_code_of(text, self.function.__code__):
             raise SchemaError(
                 f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file "

@@ -95,4 +95,4 @@ def _surroundings(scope: Scope, scopes: Scopes) -> Surroundings:
             components[declared.__module__, declared.__qualname__] = written, declared
     author = scopes.author
     libraries = {name: each.parameters for name, each in scopes.libraries.items()}
-    return Surroundings(components, archetypes, scope.constants, author.parameters, libraries, scope.faults)
+    return Surroundings(scope.name, components, archetypes, scope.constants, author.parameters, libraries, scope.faults)

@@ -297,7 +297,7 @@ class Calls(Expressions):
         text = f"{owner.text}.{name}({', '.join([*(value.text for value in values), body.text])})"
         if name == "sum" and isinstance(kind, Number) and kind.is_float:  # in the engine's order
             form = "{l}.sum({1}, [&](u32 i) { return {0}[i]; })"
-            thunk = self.thunks.number(Thunk(form, (Array(kind.cpp, kind, (0,)), U32), kind))
+            thunk = self.thunks.number(Thunk(self.around.namespace, form, (Array(kind.cpp, kind, (0,)), U32), kind))
             call = f"(lambda n_: engine_{thunk}(_0, [(_2)(i_) for i_ in range(n_)], n_))(_1)"
             tree = self.python(node, call, owner, values[0], body)
         else:
@@ -441,7 +441,9 @@ class Calls(Expressions):
     def of_check(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, "world.check(condition), or world.check(condition, value)", 1, 2)
         values = [self.condition(node.args[0]), *(self.value(each) for each in node.args[1:])]
-        return self.engine(node, f"{{w}}.check({places_of(values)})", values, BOOL, owner)
+        shown = "{1}" if len(values) > 1 else "i32(0)"
+        in_thunk = f"{{w}}.check({{0}}, {shown}, {node.lineno}u)"  # whose own line is not the author's
+        return self.engine(node, f"{{w}}.check({places_of(values)})", values, BOOL, owner, in_thunk=in_thunk)
 
     def of_log(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, 'world.log("label", value)', 2)

@@ -142,11 +142,17 @@ class Expressions:
         result: Kind,
         world: Value | None = None,
         place: Any = None,
+        in_thunk: str | None = None,
     ) -> Value:
-        """A call of the engine: ``{0}`` are the values, ``{w}`` the world. Python calls it through a ``Thunk``."""
+        """A call of the engine: ``{0}`` are the values, ``{w}`` the world. Python calls it through a ``Thunk``.
+
+        Args:
+            in_thunk: the template of the thunk where it differs.
+        """
         texts = [value.text for value in values]
         text = template.format(*texts, w=world.text if world else "")
-        thunk = self.thunks.number(Thunk(template, tuple(value.kind for value in values), result))
+        kinds = tuple(value.kind for value in values)
+        thunk = self.thunks.number(Thunk(self.around.namespace, in_thunk or template, kinds, result))
         parts = [world.tree if world else ast.Constant(None), *(value.tree for value in values)]
         names = ", ".join(f"_{number}" for number in range(len(parts)))
         return Value(result, text, self.python(node, f"engine_{thunk}({names})", *parts), place=place)
@@ -541,6 +547,8 @@ class Expressions:
         """Of two numbers of the text; None where Python and systems differ."""
         if isinstance(a, bool) or isinstance(b, bool) or isinstance(operator, ast.Pow):
             return None
+        if isinstance(operator, ast.Div) and b != 0:
+            return self.real(a / b, node)
         if not (isinstance(a, int) and isinstance(b, int)):
             return None
         compute: dict[type[ast.operator], Callable[[int, int], int]] = {

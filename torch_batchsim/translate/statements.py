@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.names import CPP_KEYWORDS
 from ..base.numbers import CPP_WORDS
-from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
+from ..declare.python_systems import Block, Episode, PythonFunction, PythonSystem, Row, Warp, World
 from .calls import Calls
 from .expressions import Value, Variable
 from .kinds import F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_annotation
@@ -135,6 +135,9 @@ class Statements(Calls):
 
     def check_name(self, node: ast.AST, name: str) -> None:
         wrong = name in CPP_KEYWORDS or name in CPP_WORDS or name.startswith(("TBS_", "table_")) or "__" in name
+        taken = [cpp for cpp, _ in self.around.components.values()] + list(self.around.archetypes.values())
+        if name in taken:
+            raise self.refuse(node, f"{name!r} is a component or an archetype; take another name")
         if wrong or name in ("World", "Constants", "Fault", "Random", "infinity"):
             raise self.refuse(node, f"{name!r} is a name of C++ or of the engine; take another one")
 
@@ -293,7 +296,9 @@ class Statements(Calls):
         else:
             variable = Variable(name, element, name, fixed="the variable of a loop; take another name")
             head = f"for (const {element.cpp} {name} : {over.text})"
-        self.with_loop_variable(node, variable, head, over.tree)
+        copies = not isinstance(element, (Record, Number))  # vectors and handles are values
+        over_tree = self.python(node, "map(copied, _0)", over) if copies else over.tree
+        self.with_loop_variable(node, variable, head, over_tree)
 
     def for_range(self, node: ast.For, call: ast.Call) -> None:
         if not isinstance(node.target, ast.Name):
@@ -458,7 +463,7 @@ class Statements(Calls):
 
     def stored(self, node: ast.stmt, name: str, kind: Kind, value: Value) -> Value:
         if isinstance(kind, Number) and isinstance(value.kind, Number) and kind.is_integer and value.kind.is_float:
-            raise self.refuse(node, f"{name!r} is {kind} and would lose decimals: write {name}: f32 = ... at first")
+            raise self.refuse(node, f"{name!r} is {kind} and would lose decimals: write {name}: float = ... at first")
         return self.stored_as(node, kind, value)
 
     def assign_row(self, node: ast.stmt, name: str, value: Value) -> None:
@@ -480,6 +485,10 @@ class Statements(Calls):
 
     def _AugAssign_statement(self, node: ast.AugAssign) -> None:
         target = node.target
+        for inner in ast.walk(target):
+            drawn = isinstance(inner, ast.Attribute) and inner.attr in ("random", "random_of")
+            if drawn or (isinstance(inner, ast.Call) and isinstance(self.static(inner.func), PythonFunction)):
+                raise self.refuse(inner, "this would be called twice; assign it to a variable first")
         now = self.value(target)
         if isinstance(target, ast.Name):
             variable = self.variables[target.id]

@@ -34,6 +34,7 @@ class Surroundings:
     """The declarations of a scope as its systems see them.
 
     Attributes:
+        namespace: of the library, ``""`` of the author.
         components: by module and qualified name of the author's class: the name in C++, and the class with its values
             of constants.
         archetypes: names in C++ by names.
@@ -41,6 +42,7 @@ class Surroundings:
         faults: names, those of the engine too.
     """
 
+    namespace: str
     components: Mapping[tuple[str, str], tuple[str, type[Component]]]
     archetypes: Mapping[str, str]
     constants: Mapping[str, Any]

@@ -10,8 +10,12 @@ from .kinds import ENTITY, VOID, Array, Kind, Maybe, Number, Record, Rows, Vecto
 
 @dataclass(frozen=True)
 class Thunk:
-    """A call: ``template`` has ``{0}``, ``{1}`` for the arguments, ``{w}`` for the world, ``{l}`` for the lanes."""
+    """A call: ``template`` has ``{0}``, ``{1}`` for the arguments, ``{w}`` for the world, ``{l}`` for the lanes.
 
+    Its names are those of a ``namespace``, ``""`` for the author's.
+    """
+
+    namespace: str
     template: str
     takes: tuple[Kind, ...]
     gives: Kind
@@ -63,6 +67,7 @@ class Thunks:
             self.kinds.append(kind)
         return self.records[kind.cpp]
 
-    def texts(self) -> Iterator[str]:
+    def texts(self, namespace: str) -> Iterator[str]:
         for thunk, number in self.numbers.items():
-            yield thunk.text(number)
+            if thunk.namespace == namespace:
+                yield thunk.text(number)

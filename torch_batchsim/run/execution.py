@@ -177,7 +177,7 @@ class Execution:
         """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
         if ctypes.sizeof(self.memory.context) != library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
-        self.python = PythonExecutor(self.program, library.handle) if library.target.in_python else None
+        self.python = PythonExecutor(self.program, library) if library.target.in_python else None
         if self.python is not None:  # Ctrl-C raises in the system
             self.watch, self.memory.context.watch = None, None
             self.memory.context.share_out = crew.share_out()
@@ -238,12 +238,12 @@ class Execution:
     def step(self, to: OutputSet) -> int:
         """A step whose outputs go to ``to``: a ``StepResult``."""
         self._follow_torch()
-        return self._ended(self.library.step(self._handle, self._context_address, to.address, self.stream()))
+        return self.library.step(self._handle, self._context_address, to.address, self.stream())
 
     def act_and_step(self, actions: torch.Tensor, to: OutputSet) -> int:
         """A step with actions: a ``StepResult``, or from 0 on the first illegal element; nothing has changed then."""
         self._follow_torch()
-        result = self.library.act_and_step(
+        return self.library.act_and_step(
             self._handle,
             self._context_address,
             to.address,
@@ -251,19 +251,11 @@ class Execution:
             ELEMENT_TYPES[actions.dtype],
             self.stream(),
         )
-        return self._ended(result)
-
-    def _ended(self, result: int) -> int:
-        """The result of a step or reset: stopped, where a system in Python has raised."""
-        return StepResult.stopped if self.python is not None and self.python.has_raised else result
 
     def reset(self, mask: torch.Tensor, to: OutputSet) -> int:
         """Begin episodes where the bool ``mask [worlds]`` is set: as ``step`` returns."""
         self._follow_torch()
-        address = mask.data_ptr()
-        return self._ended(
-            self.library.reset(self._handle, self._context_address, to.address, address, self.stream())
-        )
+        return self.library.reset(self._handle, self._context_address, to.address, mask.data_ptr(), self.stream())
 
     def run_nodes(self, nodes: Iterable[tuple[int, int]], worlds: torch.Tensor, to: OutputSet) -> None:
         """Run nodes one after the other, in a library of its own, which is built at the first call.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import math
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..base.numbers import NUMBERS
+from ..base.shared import StepResult
+from ..build.jit import Library
 from ..resolve.program import Program
 from ..translate.kinds import ENTITY, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector
 from ..translate.thunks import Thunk
 
+_one_at_a_time = threading.RLock()  # the simulators of one environment have one library, which calls one of them back
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 _NUMBERS: dict[str, Any] = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "bool": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16,
@@ -221,11 +225,14 @@ _LANES: dict[str, Callable[..., Any]] = {
 class PythonExecutor:
     """The systems in Python of one program, and the library that calls them.
 
+    A step or reset of the library is stopped where a system raises; ``raise_error`` raises it again.
+
     Args:
-        handle: the loaded library, built with ``executor="python"``.
+        library: built with ``executor="python"``, of one simulator.
     """
 
-    def __init__(self, program: Program, handle: ctypes.CDLL) -> None:
+    def __init__(self, program: Program, library: Library) -> None:
+        handle = library.handle
         self._types = _Types()
         self._raised: BaseException | None = None
         self._thunk = handle.tbs_python_thunk
@@ -249,8 +256,21 @@ class PythonExecutor:
                 signature = translation.signatures[function]
                 self._systems.append((names[f"function_{function.name}"], list(signature.parameters)[1:]))
         self._callback = _Callback(self._run)  # which must live as long as the library may call it
-        handle.tbs_python_systems.argtypes, handle.tbs_python_systems.restype = [_Callback], None
-        handle.tbs_python_systems(self._callback)
+        self._take = handle.tbs_python_systems
+        self._take.argtypes, self._take.restype = [_Callback], None
+        for name in ("step", "reset", "act_and_step"):
+            setattr(library, name, self._stopping(getattr(library, name)))
+
+    def _stopping(self, call: Callable[..., int]) -> Callable[..., int]:
+        """A call of the library that calls this executor back, and is stopped by what a system raises."""
+
+        def called(*arguments: Any) -> int:
+            with _one_at_a_time:
+                self._take(self._callback)
+                result = call(*arguments)
+            return StepResult.stopped if self._raised is not None else result
+
+        return called
 
     def raise_error(self) -> None:
         """Raise what a system raised in the step, if it did."""

@@ -153,6 +153,16 @@ def test_an_exception_has_the_line_of_the_system_and_leaves_worlds_undefined() -
     assert env.sim.tensor("Runner.Ring.cells").sum() == 2
 
 
+def test_simulators_of_one_environment_do_not_mix() -> None:
+    (_, first), (_, second) = pair(2), pair(2)
+    first.reset(seed=0)
+    second.reset(seed=0)
+    with pytest.raises(IndexError):
+        first.step(actions([0, 6]))
+    second.step(actions([1, 2]))
+    assert second.sim.tensor("Runner.Ring.place").tolist() == [[1], [2]]
+
+
 def test_single_systems_run_by_the_function() -> None:
     _, env = pair(2)
     env.reset(seed=0)

@@ -30,6 +30,7 @@ from .declare.environment import Environment  # noqa: E402
 from .declare.fields import Struct, between  # noqa: E402
 from .declare.library import Library  # noqa: E402
 from .declare.options import Constants, Option, Parameters  # noqa: E402
+from .declare.python_systems import Block, Episode, Random, Row, Rows, Warp, World, function, system  # noqa: E402
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
@@ -84,6 +85,7 @@ __all__ = [
     "AgentEnd",
     "AgentsVectorEnv",
     "Archetype",
+    "Block",
     "BuildError",
     "BuildWarning",
     "Bundle",
@@ -94,6 +96,7 @@ __all__ = [
     "Constants",
     "Entity",
     "Environment",
+    "Episode",
     "EpisodeStatistics",
     "Fault",
     "Finding",
@@ -102,8 +105,11 @@ __all__ = [
     "Library",
     "Option",
     "Parameters",
+    "Random",
     "Repeat",
     "Reward",
+    "Row",
+    "Rows",
     "SchemaError",
     "Simulator",
     "StepInterrupted",
@@ -115,6 +121,8 @@ __all__ = [
     "TorchVectorWrapper",
     "Trace",
     "TuneReport",
+    "Warp",
+    "World",
     "WorldFault",
     "__version__",
     "between",
@@ -124,6 +132,7 @@ __all__ = [
     "f32",
     "f64",
     "find_id",
+    "function",
     "i8",
     "i16",
     "i32",
@@ -134,6 +143,7 @@ __all__ = [
     "quat",
     "register",
     "sweep_ranges",
+    "system",
     "training_settings",
     "u8",
     "u16",

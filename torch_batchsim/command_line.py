@@ -139,8 +139,8 @@ class RunFlags:
     """Options of a command that are ``RunOptions`` of its simulators; the options of commands inherit from it."""
 
     executor: str | None = None
-    """How the simulator runs its task graph: batch or per_world on CPU; graph, megakernel or per_world on CUDA. By
-    default what was tuned before, else the first of these."""
+    """How the simulator runs its task graph: batch, per_world or, for debuggers, python on CPU; graph, megakernel or
+    per_world on CUDA. By default what was tuned before, else the first of these."""
     checks: bool = False
     """A checked build: an index out of its range, a division by zero and the like end the command with their place in
     the text. Slower by a few times."""

@@ -119,16 +119,6 @@ SECTIONS = (
     Section("Strings of bits", "bits.h", ("write_word_as_bytes", "sixteen_bits", "four_bytes")),
     Section("Copies", "copy.h", tuple("Sixteen Eight Pieces copy_pieces copy_bytes copy_row".split())),
     Section("Workspace", "workspace.h", ("thread_workspace", "chip_of_group", "spoil_workspace")),
-    Section(
-        "Several numbers at once",
-        "wide.h",
-        tuple(
-            "WideCondition in_vectors turn_parts weave_parts load_rows store_rows Vec Rotation Inertia operator scaled "
-            "add_scaled add_product subtract_product dot cross add_cross subtract_cross times add_times subtract_times "
-            "inverse conjugate rotate renormalized turn_by turned load_vec store_vec load_inertia store_inertia "
-            "load_rotation store_rotation".split()
-        ),
-    ),
 )
 LIBRARIES = (
     LibrarySection(

@@ -42,6 +42,9 @@ class _Field:
     tensor_shape: tuple[int, ...]
     size: int
     def __class_getitem__(cls, shape: Any) -> Any: ...
+    def __new__(cls, *values: Any) -> Any: ...  # f32(x), in a system
+    def __get__(self, instance: Any, owner: Any) -> Any: ...  # ball.column, of one number or of an array
+    def __set__(self, instance: Any, value: Any) -> None: ...
 
 if MYPY:
     from .field_names import Entity as Entity

@@ -6,6 +6,7 @@
 #endif
 #include "copy.h"
 #include "fault.h"
+#include "integers.h"
 #include "lanes.h"
 #include "math.h"
 #include "platform.h"

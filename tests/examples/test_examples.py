@@ -20,7 +20,7 @@ from torch_batchsim.envs.cartpole import CartPole
 import torch_batchsim
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "ppo_jax.py")  # see adapters/test_jax.py
+SCRIPTS = sorted({path.name for path in EXAMPLES.glob("ppo_*.py")} - {"ppo_jax.py"})  # see adapters/test_jax.py
 SHORT = "tests/ShortCartPole-v0"  # with episodes that end by falling, and by the limit
 
 

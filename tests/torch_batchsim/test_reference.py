@@ -53,9 +53,9 @@ def test_hidden_names_exist(section: reference.Section) -> None:
 
 
 def test_every_header_for_systems_is_on_the_page() -> None:
-    """Those that tbs.h includes, and wide.h; fault.h is only the engine's, checked_types.h has names of others."""
+    """Those that tbs.h includes, but for checked_types.h with names of others, and headers of the engine's own."""
     included = set(re.findall(r'#include "(\w+\.h)"', (jit.CSRC / "tbs" / "tbs.h").read_text()))
-    assert included - {"fault.h", "checked_types.h"} | {"wide.h"} == {section.header for section in reference.SECTIONS}
+    assert included - {"fault.h", "checked_types.h", "integers.h"} == {section.header for section in reference.SECTIONS}
 
 
 @pytest.mark.parametrize("library", reference.LIBRARIES, ids=lambda library: library.title)
@@ -108,7 +108,7 @@ def called(name: str, signature: str) -> str:
 
 @pytest.mark.skipif("g++" not in jit.cpp_compiler(), reason="members are named as g++ allows it")
 def test_each_name_compiles(tmp_path: Path) -> None:
-    text = "TBS_SYSTEM void walk(World &world, Walk &walk) { walk.steps += simd_width; }\n"  # so wide.h is included
+    text = "TBS_SYSTEM void walk(World &world, Walk &walk) { walk.steps += 1; }\n"
     environment = declare(
         text,
         archetypes=(Archetype("Walker", Walk, Reward, count=1), Archetype("Bullet", Shot, capacity=4)),

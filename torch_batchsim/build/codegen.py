@@ -83,6 +83,11 @@ class Target:
         return self.device == "cuda"
 
     @property
+    def in_python(self) -> bool:
+        """Whether systems in Python run as Python."""
+        return self.record.in_python
+
+    @property
     def record(self) -> executors.Executor:
         """The executor. Raises ValueError if the device has none of this name."""
         return executors.find(self.device, self.executor)
@@ -125,6 +130,12 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     if _uses_wide(program):
         yield '#include "tbs/wide.h"'
     yield f'#include "tbs/{"inside.h" if target.inside else target.record.header}"'
+    if target.in_python:
+        yield "namespace tbs {"
+        yield "// Runs a system: its number, the world, the addresses of its parameters."
+        yield "using PythonSystem = void (*)(u32, void *, void *const *);"
+        yield "inline PythonSystem python_system = nullptr;"
+        yield "}"
     yield "#include <cstddef>"
     for scope in program.scopes:
         yield from scope_structs(program, scope)
@@ -149,7 +160,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "}  // namespace tbs"
     yield '#include "tbs/poison.h"'
     for scope in program.scopes:
-        yield from _texts(program, scope.name, cuda)
+        yield from _texts(program, scope.name, cuda, target.in_python)
     yield "namespace tbs {"
     called = {} if cuda else _called(program)
     for name, nodes in groupby(called, key=called.__getitem__):
@@ -167,15 +178,33 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
     yield "}  // namespace executors"
     yield "}  // namespace tbs"
     yield from _inside_interface(target) if target.inside else _c_interface(target)
+    if target.in_python:
+        yield from _python_interface(program)
 
 
-def _texts(program: Program, namespace: str, cuda: bool) -> Iterator[str]:
+def _python_interface(program: Program) -> Iterator[str]:
+    """What run/python_executor.py calls."""
+    yield "TBS_EXPORT void tbs_python_systems(tbs::PythonSystem system) { tbs::python_system = system; }"
+    yield "TBS_EXPORT void tbs_python_thunk(tbs::u32 number, void *w, void *const *a, void *r) {"
+    yield "    switch (number) {"
+    for thunk, number in program.python.thunks.numbers.items():
+        yield f"        case {number}: return {cpp_namespace(thunk.namespace)}::thunk_{number}(w, a, r);"
+    yield "    }"
+    yield "}"
+
+
+def _texts(program: Program, namespace: str, cuda: bool, in_python: bool) -> Iterator[str]:
     """The texts of a library or the author as they were read. Their macros end with them."""
     sources = {source.path: source for owner, source in program.sources if owner == namespace}
     macros = sorted({macro.name for source in sources.values() for macro in source.macros})
     yield from (f'#pragma push_macro("{name}")' for name in macros)
+    if in_python:
+        yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
+        yield from program.python.calls_of(namespace)
+        yield from program.python.thunks.texts(namespace)
+        yield "TBS_END_SYSTEMS"
     for unit in program.units:
-        if unit.namespace == namespace:
+        if unit.namespace == namespace and not (in_python and program.python.is_in_python(unit.source)):
             yield from checked.before_text(program, unit)
             yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
             put = checked.put_into(program, unit, cuda)

@@ -137,6 +137,7 @@ class Library(LoadedLibrary):
         super().__init__(path, target)
         self.build_seconds = build_seconds
         handle, pointer = self._handle, ctypes.c_void_p
+        self.handle = handle
         self.step = self._function("tbs_step", *[pointer] * 4)
         self.reset = self._function("tbs_reset", *[pointer] * 5)
         arguments = (pointer, pointer, pointer, pointer, ctypes.c_int, pointer)

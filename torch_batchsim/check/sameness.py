@@ -70,7 +70,8 @@ def executors(subject: Subject) -> str:
     plain = subject.make()
     _same(subject, subject.make(checked=True), plain, ("in the checked build", "in the plain build"))
     shown = ["CPU: batch"]
-    for name in EXECUTORS["cpu"][1:]:
+    in_python = ("python",) if subject.program.python.texts else ()
+    for name in (*EXECUTORS["cpu"][1:], *in_python):
         other = subject.make(executor=name)
         _same(subject, subject.make(), other, ("by the executor batch", f"by {name}"))
         shown.append(name)

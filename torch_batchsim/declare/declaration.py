@@ -124,10 +124,17 @@ class Declaration:
     @property
     def sources(self) -> tuple[Path, ...]:
         """The headers with the systems. Raises SchemaError where one is not found."""
+        if not self._needs_header:
+            return ()
         names = (self.systems,) if isinstance(self.systems, (str, Path)) else self.systems
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, (str, Path)) for name in names):
             raise SchemaError(f"{self.title}: systems must be a file's name or a tuple of them, got {names!r}")
         return tuple(self._source(name) for name in names)
+
+    @property
+    def _needs_header(self) -> bool:
+        """Whether the headers that ``systems`` names must be there."""
+        return True
 
     def _source(self, name: str) -> Path:
         if isinstance(name, str) and ("TBS_" in name or "\n" in name):

@@ -104,6 +104,19 @@ class Environment(Declaration):
         for library in self.libraries.values():
             library._environment = self
 
+    @property
+    def _needs_header(self) -> bool:
+        """Without ``systems`` of its own, an environment with systems in Python has a header only if one lies there."""
+        declared = [cls for cls in type(self).__mro__ if cls not in (Environment, Declaration)]
+        own = any("systems" in vars(cls) for cls in declared)
+        graphs = (getattr(self, name) for name in ("start", "step", "observe"))
+        if own or not any(isinstance(graph, TaskGraph) and graph.has_python_systems for graph in graphs):
+            return True
+        try:
+            return any((folder / Environment.systems).is_file() for folder in self._beside("systems"))
+        except SchemaError:  # a class of a notebook
+            return False
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises AttributeError for an option, unless it has that value."""
         for options in (self.__dict__.get("constants", {}), self.__dict__.get("parameters", {})):

@@ -12,6 +12,7 @@ from ..base.names import check_identifier, told_arguments
 from ..errors import SchemaError
 from ..types import boolean, f32
 from .fields import Field, Layout, Member, Struct, declared
+from .python_systems import PythonSystem
 
 MAX_ROWS = 2**31 - 2**13  # of one table in all worlds: row numbers are 32-bit, with room to round up to a whole tile
 _WIDEST_ACCESS = 16  # bytes that a thread of a GPU moves at once
@@ -259,19 +260,26 @@ def _component_hint(given: Any) -> str:
 
 
 class _Items:
-    """Systems by name, and parts of task graphs."""
+    """Systems, those in C++ by name, and parts of task graphs."""
 
-    def __init__(self, *items: str | _Items) -> None:
+    def __init__(self, *items: str | PythonSystem[Any, Any] | _Items) -> None:
         for item in items:
-            if not isinstance(item, (str, _Items)):
+            if not isinstance(item, (str, PythonSystem, _Items)):
                 what = "Repeat" if isinstance(self, Repeat) else "a task graph"
-                raise SchemaError(f"{what} lists systems by name, and Repeat(times, ...) of them, got {item!r}")
+                raise SchemaError(
+                    f"{what} lists functions with @system, names of systems in C++, and Repeat(times, ...) of them, "
+                    f"got {item!r}"
+                )
         self.items = items
         self.owner: type | None = None  # the class that has it as an attribute
         self.total: int = max((item.total for item in items if isinstance(item, _Items)), default=1)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner = self.owner or owner
+
+    @property
+    def has_python_systems(self) -> bool:
+        return any(isinstance(i, PythonSystem) or (isinstance(i, _Items) and i.has_python_systems) for i in self.items)
 
 
 class Repeat(_Items):
@@ -287,7 +295,7 @@ class Repeat(_Items):
     Raises SchemaError for anything else.
     """
 
-    def __init__(self, times: int, *items: str | _Items) -> None:
+    def __init__(self, times: int, *items: str | PythonSystem[Any, Any] | _Items) -> None:
         if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= MAX_REPETITIONS:
             raise SchemaError(
                 f"Repeat needs the number of repetitions first, an integer from 1 to {MAX_REPETITIONS}, got {times!r}"
@@ -302,7 +310,9 @@ class Repeat(_Items):
 
 
 class TaskGraph(_Items):
-    """Systems by name, in the order in which they run, ``Repeat``s of them, and further task graphs.
+    """Systems in the order in which they run, ``Repeat``s of them, and further task graphs.
+
+    A system in Python is the function itself, ``TaskGraph(move, judge)``, one in C++ its name.
 
     A task graph, or a ``Repeat``, that is an attribute of a ``Library`` is a fragment: its names are those of the
     library's systems. Elsewhere a library's system is named ``"grid.insert"``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..base.names import CPP_KEYWORDS
 from ..base.shared import LANES
@@ -89,9 +89,10 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
     _check_operations(source, declared)
     _check_episode(source, declared)
     check_order(source, declared)
+    defined = {source.tokens[each.name].text for each in declared if each.kind == "function" and each.body}
     for declaration in declared:
         if declaration.kind == "function":
-            _check_function(source, declaration)
+            _check_function(source, declaration, defined)
         elif declaration.kind == "variable":
             _check_variable(source, declaration)
     heads = {
@@ -314,7 +315,7 @@ def _casts_to_reference(tokens: Sequence[Token], index: int) -> bool:
     return behind.is_word or behind.text in ("(", "&", "*")
 
 
-def _check_function(source: Source, declaration: Declaration) -> None:
+def _check_function(source: Source, declaration: Declaration, defined: Collection[str]) -> None:
     place, name = source.place(source.tokens[declaration.first]), source.tokens[declaration.name].text
     words = declaration.words
     given_up = "default" in words or "delete" in words
@@ -325,9 +326,9 @@ def _check_function(source: Source, declaration: Declaration) -> None:
             mark = f"TBS_SYSTEM, if it is a system, else {mark}"
         raise SchemaError(f"{place}: put {mark} in front of function '{name}': without it a device cannot call it")
     if declaration.body is None:
-        if declaration.where == "struct" or given_up or "TBS_PRECOMPILED" in words:
+        if declaration.where == "struct" or given_up or "TBS_PRECOMPILED" in words or name in defined:
             return
-        raise SchemaError(f"{place}: function '{name}' has no body; define it where it is declared")
+        raise SchemaError(f"{place}: function '{name}' has no body in this file; define it in it")
     for index in range(*declaration.body):
         if source.tokens[index].text == "static" and not _constant(source.tokens, index):
             raise _static(source, source.tokens[index], f"'{name}'")

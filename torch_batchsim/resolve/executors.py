@@ -38,6 +38,7 @@ class Executor:
         defines: macros of its unit.
         kernels: how a plan can cut a step: into ``"many"`` kernels, ``"one"``, or None (it takes no plan).
         joins: all blocks can run the tasks together, with barriers of the grid.
+        in_python: systems in Python run as Python, on one thread: for debuggers, and as an oracle. Tuning passes it by.
     """
 
     device: str
@@ -49,6 +50,7 @@ class Executor:
     defines: tuple[str, ...] = ()
     kernels: Literal["many", "one"] | None = None
     joins: bool = False
+    in_python: bool = False
 
     def joined_by_default(self, load: Workload) -> bool:
         """Whether all blocks run the tasks together: if worlds are few and large."""
@@ -92,6 +94,15 @@ RECORDS = (
         "cpu", "per_world", "CpuExecutor<Program, PerWorld>", "executor_cpu.h", lambda load: _AT_A_TIME, _only_this
     ),
     Executor(
+        "cpu",
+        "python",
+        "CpuExecutor<Program, PerWorld>",
+        "executor_cpu.h",
+        lambda load: _AT_A_TIME,
+        _only_this,
+        in_python=True,
+    ),
+    Executor(
         "cuda",
         "graph",
         "CudaCalls<GraphExecutor<Program>, tbs::Context>",
@@ -122,9 +133,10 @@ RECORDS = (
 )
 
 EXECUTORS: dict[str, tuple[str, ...]] = {
-    device: tuple(record.name for record in RECORDS if record.device == device) for device in ("cpu", "cuda")
+    device: tuple(record.name for record in RECORDS if record.device == device and not record.in_python)
+    for device in ("cpu", "cuda")
 }
-"""Names of the executors by kind of device, the default first."""
+"""Names of the compiled executors by kind of device, the default first."""
 
 
 def find(device: str, name: str | None = None) -> Executor:

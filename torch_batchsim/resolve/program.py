@@ -22,6 +22,7 @@ from ..read.systems import System, read_units, systems_in
 from . import remarks
 from .delivered import SYSTEM, deliveries, renamed, source_of
 from .nodes import GRAPHS, Node
+from .python_sources import PythonSources
 from .queries import Queries
 from .scopes import Scopes, filled, qualified_name
 from .tables import Tables
@@ -49,6 +50,8 @@ class Program:
     """Names by code: the engine's own, the author's, those of libraries as ``"grid.overflow"``."""
     sources: list[tuple[str, Source]] = field(init=False)
     """The files with their namespaces, as they were read."""
+    python: PythonSources = field(init=False)
+    """Systems in Python, which are among ``sources`` as text of C++."""
     systems: dict[str, System] = field(init=False)
     """By name: ``"move"``, or ``"grid.insert"`` of a library."""
     nodes: tuple[Node, ...] = field(init=False)
@@ -74,6 +77,9 @@ class Program:
             raise SchemaError(f"{self.name} must have fewer than {MAX_FAULTS - 1} faults")
         self.units = [unit for scope in self.scopes for unit in scope.units]
         self.sources = read_units(*self.units)
+        self.python = PythonSources(graphs, self.scopes)
+        for unit, source in self.python.units:
+            self.units, self.sources = [*self.units, unit], [*self.sources, (unit.namespace, source)]
         if copied:
             unit, source = source_of(copied, self.scopes)
             self.units, self.sources = [*self.units, unit], [*self.sources, ("", source)]

@@ -347,6 +347,12 @@ class Scopes:
         names = [name for name, found in named.items() if len(found) == best]
         return f"; add the bundle {' or '.join(names)} to an archetype" if names else ""
 
+    def visible_from(self, namespace: str) -> list[Archetype | type[Component]]:
+        """Archetypes and components that the text of a namespace may name."""
+        visible = (namespace, *self.of(namespace).visible)
+        engine: list[Archetype | type[Component]] = list(ENGINE_COMPONENTS.values())
+        return [*(declared for (owner, _), declared in self._meanings.items() if owner in visible), *engine]
+
     def written(self, declared: Archetype | type[Component], namespace: str) -> str:
         """Its name in the text of a namespace."""
         own = namespace_of(declared)

@@ -11,6 +11,7 @@ from ..base.shared import NODE_BITS
 from ..declare.columns import Column
 from ..declare.environment import Environment
 from ..declare.library import Library
+from ..declare.python_systems import PythonSystem
 from ..declare.schema import Archetype, Repeat, TaskGraph
 from ..errors import SchemaError
 from ..read.cpp_text import Source
@@ -79,7 +80,9 @@ class TaskGraphs:
         if isinstance(part, Repeat):
             loops = (*loops, Loop(next(numbers), part.times))
         for item in part.items:
-            if isinstance(item, str):
+            if isinstance(item, PythonSystem):
+                yield f"{namespace}.{item.name}" if namespace else item.name, loops
+            elif isinstance(item, str):
                 yield self._system_name(item, namespace, graph), loops
             else:
                 yield from self.flattened(item, graph, numbers, namespace, loops)

@@ -25,6 +25,7 @@ from ..resolve.executors import EXECUTORS, Executor, Workload
 from ..resolve.program import Program
 from ..resolve.schedule import BLOCKS, Plan, step_tasks
 from . import crew, faults, interrupts, step_call
+from .python_executor import PythonExecutor
 from .step_call import StepCall
 from .trace import RECORD, TaskInfo, Trace
 
@@ -103,6 +104,7 @@ class Execution:
         self.token, self.why_taken = [None], ANOTHER_THREAD
         self.has_begun = self.was_stopped = False
         self.watch: interrupts.Watch | None = None
+        self.python: PythonExecutor | None = None
         self._watchdog = options.watchdog
 
     # ---- library and executor ----------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ class Execution:
     @property
     def threads(self) -> int:
         """Those that a step may use at present: ``num_threads``, or as many as torch does; 1 where a fork left them."""
-        if self.memory.cuda or openmp.lone:
+        if self.memory.cuda or openmp.lone or self.target.in_python:
             return 1
         return self.num_threads or torch.get_num_threads()
 
@@ -175,7 +177,11 @@ class Execution:
         """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
         if ctypes.sizeof(self.memory.context) != library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
-        if self.watch is None and not self.memory.cuda:  # its module compiles beside the first library
+        self.python = PythonExecutor(self.program, library) if library.target.in_python else None
+        if self.python is not None:  # Ctrl-C raises in the system
+            self.watch, self.memory.context.watch = None, None
+            self.memory.context.share_out = crew.share_out()
+        elif self.watch is None and not self.memory.cuda:  # its module compiles beside the first library
             self.watch = interrupts.Watch(self.program, self._watchdog)
             self.memory.context.watch = self.watch.address
             self.memory.context.share_out = crew.share_out()
@@ -191,7 +197,7 @@ class Execution:
         memory, address = self.memory, self._context_address
         team = 0 if memory.cuda else address + type(memory.context).team.offset
         function = library.act_and_step_address
-        if function is None:
+        if function is None or self.python is not None:
             return step_call.never
         shape = self.program.action_shape(self.num_worlds)
         flags, stream = memory.flags.data_ptr(), memory.streams.address if self.device.type == "cuda" else 0
@@ -298,6 +304,10 @@ class Execution:
             stepped: whether the worlds without faults have taken a step; None leaves faults to a later call.
             alone, after: see ``raise_if_stopped``.
         """
+        if self.python is not None and self.python.has_raised:
+            self.has_begun, self.was_stopped = False, True
+            self.memory.drop_half_done()
+            self.python.raise_error()
         if result == StepResult.stopped:
             self.raise_if_stopped(alone=alone, after=after)
         if result <= StepResult.cuda_error:

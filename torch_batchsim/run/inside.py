@@ -12,6 +12,7 @@ import torch
 
 from ..base.names import suggestion
 from ..base.shared import Autoreset
+from ..declare.python_systems import PythonSystem
 from ..declare.schema import Repeat, TaskGraph
 from ..memory.inputs import checked_mask, checked_worlds
 from ..memory.memory import Memory
@@ -104,6 +105,8 @@ class Inside:
         elif isinstance(systems, (TaskGraph, Repeat)):
             entries = list(self.program.task_graphs.flattened(systems, "step", count()))
             yield from (name for (name, _), _ in _expanded(entries, lambda entry: entry[1]))
+        elif isinstance(systems, PythonSystem):
+            yield systems.name
         else:
             yield systems
 

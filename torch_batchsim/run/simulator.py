@@ -115,6 +115,10 @@ class Simulator(FixedOptions):
         self.program = Program(environment, options.checks or None, int(options.log or 0))
         reset_options(self.program)  # raises now what a reset would raise
         target = Target(self.device.type, options.executor) if library is None else library.target
+        if target.in_python and options.checks:
+            raise ValueError(
+                "checks instruments C++, and executor='python' raises for wrong indices by itself: leave one out"
+            )
         self.memory = Memory(
             self.program,
             self.num_worlds,

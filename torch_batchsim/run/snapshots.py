@@ -46,7 +46,8 @@ def _make_nans_alike(sim: Simulator, held: Tensors, tables: Mapping[str, Mapping
             state = tables.get(column.table, {})  # without scratch
             places = [state[column.name]] if column.name in state else []
         else:
-            places = [held[name] for start in ("column_", "final_") if (name := start + column.c_name) in held]
+            starts = ("column_", "output_", "final_")
+            places = [held[name] for start in starts if (name := start + column.c_name) in held]
         for field in column.component.fields:
             for place in places if field.type.dtype.is_floating_point else ():
                 numbers = sim.memory.view(place, column, field)

@@ -239,5 +239,6 @@ def test_an_executor_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "RECORDS", (*executors.RECORDS, mine))
     sim = Simulator(ENVIRONMENTS["duel"](), 8, executor="mine")
     assert sim.executor == "mine" and sim.execution.choice().tile == 3
-    with pytest.raises(ValueError, match="executor must be one of 'batch', 'per_world', 'mine' on cpu, got 'your'"):
+    known = "'batch', 'per_world', 'python', 'mine'"
+    with pytest.raises(ValueError, match=f"executor must be one of {known} on cpu, got 'your'"):
         Simulator(ENVIRONMENTS["duel"](), 8, executor="your")

@@ -289,11 +289,11 @@ def test_the_page_shows_it(
     docs = Path(__file__).resolve().parents[3] / "docs"
     part = (docs / "debugging.md").read_text().partition("## Notes from a system")[2].partition("\n## ")[0]
     system, use, shown = re.findall(r"```(?:cpp|python)?\n(.*?)```", part, re.DOTALL)
-    files = dict(re.findall(r"```\w+ title=(\S+)\n(.*?)```", (docs / "tutorial.md").read_text(), re.DOTALL))
-    before, _, behind = files["walk.h"].partition("TBS_SYSTEM void walk")
-    files["walk.h"] = before + system + behind[behind.index("\n}\n") + 3 :]
-    for name in ("walk.h", "walk.py"):
-        (tmp_path / name).write_text(files[name])
+    tutorial = dict(re.findall(r"```\w+ title=(\S+)\n(.*?)```", (docs / "tutorial.md").read_text(), re.DOTALL))
+    before, _, behind = tutorial["walk.py"].partition("@system\ndef walk(")
+    text = before + behind[behind.index("@system") :]
+    (tmp_path / "walk.py").write_text(text.replace("TaskGraph(walk, pay)", 'TaskGraph("walk", pay)'))
+    (tmp_path / "systems.h").write_text(system)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     exec(use, {"torch_batchsim": torch_batchsim, "torch": torch})

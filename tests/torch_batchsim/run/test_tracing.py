@@ -129,5 +129,6 @@ def test_an_error_in_the_block_ends_the_tracing() -> None:
 
 @pytest.mark.parametrize("executor", ["graph", "megakernel", "all"])
 def test_an_executor_of_another_device_is_refused(executor: str) -> None:
-    with pytest.raises(ValueError, match=f"executor must be one of 'batch', 'per_world' on cpu, got '{executor}'"):
+    known = "'batch', 'per_world', 'python'"
+    with pytest.raises(ValueError, match=f"executor must be one of {known} on cpu, got '{executor}'"):
         Simulator(CartPole(), 4, executor=executor)

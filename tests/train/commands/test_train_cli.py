@@ -409,7 +409,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --env-option num_threads=2", "num_threads is not an option of the environment; use --threads"),
         ("cartpole --env-option executor=batch", "executor is not an option of the environment; use --executor"),
         ("cartpole --executor batch --tune", "--tune chooses the executor"),
-        ("cartpole --executor graph", "executor must be one of 'batch', 'per_world' on cpu, got 'graph'"),
+        ("cartpole --executor graph", "executor must be one of 'batch', 'per_world', 'python' on cpu, got 'graph'"),
         ("cartpole --env-option id=pole", "id is not an option of the environment; use the first argument"),
         *(
             (f"cartpole --env-option {name}=x", f"{name} is not an option of the environment, and cannot be chosen")

@@ -1,0 +1,93 @@
+"""The systems of Python files as one text of C++ for each file, line by line beside it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..declare.python_systems import PythonFunction, PythonSystem
+from .statements import Statements, written_names
+from .surroundings import Signature, Surroundings, Written, refusal
+from .thunks import Thunks
+
+
+class Translation:
+    """Systems of one scope, and the functions that they call.
+
+    Args:
+        with_trees: also as trees of Python, which the Python executor runs: ``trees`` and ``constants`` by function.
+    """
+
+    def __init__(
+        self,
+        systems: Iterable[PythonSystem[Any, Any]],
+        around: Surroundings,
+        thunks: Thunks,
+        with_trees: bool = False,
+    ) -> None:
+        self.around, self.thunks, self.with_trees = around, thunks, with_trees
+        self.trees: dict[PythonFunction[Any, Any], ast.stmt] = {}
+        self.constants: dict[PythonFunction[Any, Any], dict[str, Any]] = {}
+        self.signatures: dict[PythonFunction[Any, Any], Signature] = {}
+        self.lines: dict[Path, dict[int, list[str]]] = {}
+        self.all_heads: dict[PythonFunction[Any, Any], str] = {}  # with the names of all parameters
+        self.heads: dict[Path, list[str]] = {}
+        self._open: list[PythonFunction[Any, Any]] = []
+        for each in dict.fromkeys(systems):
+            self.signature_of(each)
+
+    def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
+        """Translate a function, once. Raises Refusal for recursion."""
+        if function in self.signatures:
+            return self.signatures[function]
+        if function in self._open:
+            names = " -> ".join(each.name for each in (*self._open, function))
+            raise refusal(function.source, function.source.tree, f"functions cannot call themselves: {names}")
+        for other in self.signatures:
+            if other.name == function.name:
+                raise refusal(
+                    function.source,
+                    function.source.tree,
+                    f"{function.name} is also the name of a function in {other.source.path.name}:"
+                    f"{other.source.tree.lineno}; rename one",
+                )
+        self._open.append(function)
+        written = Written(set(written_names(function.source.tree)))  # a good guess saves passes
+        while True:
+            before = set(written.places), dict(written.kinds)
+            statements = Statements(function, self.around, written, self.signature_of, self.thunks, self.with_trees)
+            signature = statements.translated()
+            if written.places == before[0] and (written.kinds == before[1] or not statements.hoists):
+                break
+        self._open.pop()
+        path = function.source.path
+        lines = self.lines.setdefault(path, {})
+        for line, texts in statements.lines.items():
+            lines.setdefault(line, []).extend(texts)
+        if not isinstance(function, PythonSystem):
+            self.heads.setdefault(path, []).append(f"{statements.head};")
+        self.signatures[function] = signature
+        self.all_heads[function] = statements.named_head
+        self.trees[function], self.constants[function] = statements.tree, statements.constants
+        return signature
+
+    def texts(self) -> dict[Path, str]:
+        """The text of each file; files with functions that others call come first."""
+        found = {}
+        for path, lines in self.lines.items():
+            first = " ".join(self.heads.get(path, ()))
+            rows = [" ".join(lines.get(number, ())) for number in range(1, max(lines) + 1)]
+            rows[0] = f"{first} {rows[0]}".strip()
+            found[path] = "\n".join(rows) + "\n"
+        return found
+
+    def call_of(self, system: PythonSystem[Any, Any], number: int) -> str:
+        """The system in C++ as a call of Python, with the addresses of its parameters."""
+        head = self.all_heads[system]
+        signature = self.signatures[system]
+        names = [name for name, _ in signature.parameters][1:]
+        taken = ", ".join(f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in names)
+        addresses = f"void *TBS_given[] = {{{taken or 'nullptr'}}};"
+        return f"{head} {{ {addresses} python_system({number}, &{signature.parameters[0][0]}, TBS_given); }}"

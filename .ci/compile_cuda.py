@@ -21,12 +21,14 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "common"), str(ROOT / "examples" / "experiments")]
+FOLDERS = ("tests/common", "tests/torch_batchsim/translate", "examples/experiments")
+sys.path[:0] = [str(ROOT / folder) for folder in FOLDERS]
 
 from environments.vault import Vault  # noqa: E402
 from micro import Micro  # noqa: E402
 from sass import cuobjdump, disassembled, unsafe  # noqa: E402
 from support import COMPILED  # noqa: E402
+from test_constructs import Cases  # noqa: E402
 from torch_batchsim.envs.cartpole import CartPole  # noqa: E402
 from torch_batchsim.envs.hanabi import Hanabi  # noqa: E402
 from torch_batchsim.envs.hideseek import HideSeek  # noqa: E402
@@ -42,6 +44,7 @@ ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90", "inside":
 LARGE = ("ant", "hideseek", "gallery", "shelf", "stool")  # with rigid bodies, and what else lanes do
 ENVIRONMENTS = {
     **COMPILED,
+    "cases": Cases,
     "garden": Garden,
     "vault": Vault,
     "micro": Micro,
@@ -96,7 +99,7 @@ def main() -> None:
     executors |= {"ant": ["per_world"], "stool": ["graph"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
-    executors |= {"hanabi_checked": ["graph"]}
+    executors |= {"hanabi_checked": ["graph"], "cases": ["graph"]}
     units = []
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
         own = executors.get(name, EXECUTORS["cuda"])

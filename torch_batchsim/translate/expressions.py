@@ -42,6 +42,7 @@ WORLD_METHODS = (
     "create", "create_at", "destroy", "alive", "random_of",
 )  # fmt: skip
 """Methods of the world."""
+_EFFECTS = ("random", "random_of", "create", "create_at", "destroy", "fail", "check", "log")
 NOTHING: ast.expr = ast.Constant(None)  # in place of trees that nobody has asked for
 _ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _BITS: dict[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
@@ -625,8 +626,8 @@ class Expressions:
             word = "is" if mark == "==" else "is not"
             return Value(BOOL, f"{value.inner} {mark} nullptr", self.python(node, f"_0 {word} None", value), atom=False)
         values = [self.value(each) for each in operands]
-        if len(values) > 2 and any(isinstance(inner, ast.Call) for each in operands[1:-1] for inner in ast.walk(each)):
-            raise self.refuse(node, "the middle of a chain would be called twice; assign it to a variable first")
+        for each in operands[1:-1]:
+            self.check_repeatable(each)
         parts = [
             self.comparison(node, operator, left, right)
             for operator, left, right in zip(node.ops, values, values[1:], strict=False)
@@ -635,6 +636,13 @@ class Expressions:
             return parts[0]
         tree = self.at(ast.BoolOp(ast.And(), [part.tree for part in parts]), node)
         return Value(BOOL, " && ".join(part.inner for part in parts), tree, atom=False)
+
+    def check_repeatable(self, node: ast.AST) -> None:
+        """Refuse an expression that C++ computes twice, if that makes a difference."""
+        for inner in ast.walk(node):
+            effect = isinstance(inner, ast.Attribute) and inner.attr in _EFFECTS
+            if effect or (isinstance(inner, ast.Call) and isinstance(self.static(inner.func), PythonFunction)):
+                raise self.refuse(inner, "this would be called twice; assign it to a variable first")
 
     def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> Value:
         if isinstance(operator, (ast.In, ast.NotIn)):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.names import CPP_KEYWORDS
 from ..base.numbers import CPP_WORDS
-from ..declare.python_systems import Block, Episode, PythonFunction, PythonSystem, Row, Warp, World
+from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
 from .calls import Calls
 from .expressions import Value, Variable
 from .kinds import F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_annotation
@@ -485,10 +485,7 @@ class Statements(Calls):
 
     def _AugAssign_statement(self, node: ast.AugAssign) -> None:
         target = node.target
-        for inner in ast.walk(target):
-            drawn = isinstance(inner, ast.Attribute) and inner.attr in ("random", "random_of")
-            if drawn or (isinstance(inner, ast.Call) and isinstance(self.static(inner.func), PythonFunction)):
-                raise self.refuse(inner, "this would be called twice; assign it to a variable first")
+        self.check_repeatable(target)
         now = self.value(target)
         if isinstance(target, ast.Name):
             variable = self.variables[target.id]

@@ -208,7 +208,8 @@ class Calls(Expressions):
         in_order = [name for name in kind.members if name in values]
         names = ", ".join(f"{name}=_{number}" for number, name in enumerate(in_order))
         tree = self.python(node, f"record_{self.thunks.record(kind)}({names})", *(values[name] for name in in_order))
-        return Value(kind, f"{kind.cpp}{{{', '.join(f'.{name} = {values[name].text}' for name in in_order)}}}", tree)
+        every = (f".{name} = {values[name].text if name in values else '{}'}" for name in kind.members)
+        return Value(kind, f"{kind.cpp}{{{', '.join(every)}}}", tree)
 
     def stored_as(self, node: ast.AST, kind: Kind, value: Value) -> Value:
         """A value that is stored as ``kind``. Raises Refusal where that would lose something silently."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import ctypes
 import math
 import re
@@ -22,6 +23,7 @@ from .kinds import (
     F32,
     F64,
     I32,
+    I64,
     U32,
     U64,
     Array,
@@ -167,11 +169,7 @@ class Expressions:
                 return MISSING
             if node.id in self.names:
                 return self.names[node.id]
-            return (
-                getattr(__builtins__, node.id, MISSING)
-                if not isinstance(__builtins__, dict)
-                else (__builtins__.get(node.id, MISSING))
-            )
+            return getattr(builtins, node.id, MISSING)
         if isinstance(node, ast.Attribute):
             owner = self.static(node.value)
             if owner is MISSING:
@@ -211,7 +209,7 @@ class Expressions:
         )
 
     def integer(self, value: int, node: ast.AST) -> Value:
-        kind = next((kind for kind in (I32, U32, Number("i64"), U64) if kind.holds(value)), None)
+        kind = next((kind for kind in (I32, U32, I64, U64) if kind.holds(value)), None)
         if kind is None:
             raise self.refuse(node, f"{value} does not fit into 64 bits")
         return Value(kind, _whole(value, kind), self.at(ast.Constant(value), node), literal=value)

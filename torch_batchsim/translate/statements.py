@@ -46,7 +46,6 @@ class Statements(Calls):
             raise self.refuse(
                 self.results[0][0], f"system {tree.name} returns a value; it writes results into components"
             )
-        self.written.result = result
         head = "TBS_SYSTEM void" if is_system else f"TBS_FUNCTION {result.cpp if result else 'void'}"
         body = " ".join(text for texts in self.lines.values() for text in texts)
         taken_texts = [
@@ -173,7 +172,7 @@ class Statements(Calls):
             if owned[name] is None and name in self.written.kinds:  # first assigned in a block within this one
                 kind = self.written.kinds[name]
                 self.variables[name] = Variable(name, kind, name, place=name)
-                self.emit(body[0], f"{_declared(kind, name)};")
+                self.emit(body[0], f"{kind.cpp} {name};")
         falls_through = True
         for number, statement in enumerate(body):
             if not falls_through:
@@ -516,10 +515,6 @@ class Statements(Calls):
         place: ast.expr = copy.copy(to.tree)
         place.ctx = ast.Store()  # type: ignore[attr-defined]
         self.keep(node, ast.Assign([place], stored.tree))
-
-
-def _declared(kind: Kind, name: str) -> str:
-    return f"{kind.cpp} {name}"
 
 
 def _own_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

@@ -84,12 +84,10 @@ class Written:
     Attributes:
         places: parameters by name, variables and calls by place, whose memory the function writes.
         kinds: of local variables by name.
-        result: of the function.
     """
 
     places: set[Any] = field(default_factory=set)
     kinds: dict[str, Kind] = field(default_factory=dict)
-    result: Kind | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ struct ForestSpace {
 
     u32 in_tree[most_joints], in_loop[most_joints], tree_order[most_joints], root_body[most_joints + block_items];
     u32 tree_set[rows], tree_next[rows], tree_middle[rows];
-    TreeRow tree[rows + 2];
+    alignas(whole_vectors) TreeRow tree[rows + 2];
 };
 
 // All bodies, contacts and joints, and the data of `solve` between its phases: plain memory, without pointers. The

@@ -4,6 +4,12 @@
 // neighbours. Names differ from those of tbs/math.h, whose functions take one f32.
 #pragma once
 
+#ifdef TBS_EMULATED_CUDA
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#endif
+
 #include "math.h"
 #include "platform.h"
 
@@ -129,9 +135,16 @@ TBS_FUNCTION void store(f32 *to, F items) {
 // A row is 8 floats of one body. Items that work on bodies of their own read rows and turn them into 8 F, and back:
 // gathers and scatters take 3.5 times as long (docs/physics_solver.md).
 
-// The same pointer, to what is aligned to 16 bytes: so that a device moves it as vectors.
+// The same pointer, to what is aligned to 16 bytes: so that a device moves it as vectors. Of another address it would end
+// with "misaligned address"; other processors read it, so where CUDA is emulated this is looked at.
 template <class T>
 TBS_FUNCTION T *in_vectors(T *place) {
+#ifdef TBS_EMULATED_CUDA
+    if (reinterpret_cast<std::uintptr_t>(place) % 16 != 0) {
+        std::fprintf(stderr, "in_vectors: address %p is not aligned to 16 bytes\n", static_cast<const void *>(place));
+        std::abort();
+    }
+#endif
     return static_cast<T *>(__builtin_assume_aligned(place, 16));
 }
 

@@ -1,7 +1,7 @@
 """Writes the folder of a new environment: ``python -m torch_batchsim.new my_env``.
 
-It has the declaration, the systems, a model in NumPy, tests that compare systems and model, a picture and a README. Its
-tests pass at once.
+It has the declaration, the systems in Python (with ``--cpp`` in C++), a model in NumPy, tests that compare systems and
+model, a picture and a README. Its tests pass at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .errors import SchemaError
 
 PROGRAM = "python -m torch_batchsim.new"
 TEMPLATE = Path(__file__).resolve().parent / "template"
-FILES = ("my_env.py", "my_env.h", "model.py", "test_my_env.py", "my_env.png", "README.md")
+FILES = ("my_env.py", "model.py", "test_my_env.py", "my_env.png", "README.md")
+CPP_FILE = "my_env.h"
 _OTHERS = ("model", "gymnasium", "torch_batchsim", "new")
 
 
@@ -46,11 +47,11 @@ def class_name(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def write(name: str, folder: Path) -> list[Path]:
+def write(name: str, folder: Path, cpp: bool = False) -> list[Path]:
     """Write the files of environment ``name`` into ``folder``, and make it if it is missing.
 
-    Returns their paths. Raises ValueError for a bad name, FileExistsError if the folder is not empty,
-    NotADirectoryError if it is a file, before it writes anything.
+    With ``cpp`` its systems are in C++. Returns the paths of the files. Raises ValueError for a bad name,
+    FileExistsError if the folder is not empty, NotADirectoryError if it is a file, before it writes anything.
     """
     check_name(name)
     if folder.exists() and not folder.is_dir():
@@ -59,14 +60,30 @@ def write(name: str, folder: Path) -> list[Path]:
         raise FileExistsError(f"the folder {folder} is not empty; give another one with --folder")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for file in FILES:
+    for file in (*FILES, *((CPP_FILE,) if cpp else ())):
         path, source = folder / _named(file, name), TEMPLATE / file
         if source.suffix == ".png":
             path.write_bytes(source.read_bytes())
         else:
-            path.write_text(_named(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+            text = source.read_text(encoding="utf-8")
+            path.write_text(_named(_in_cpp(text) if cpp else text, name), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _in_cpp(text: str) -> str:
+    """A file of the template for systems in C++: the declaration then names them."""
+    text = re.sub(r"@system\n.*?\n\n\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(    (Episode|World|system),|from torch_batchsim.math .*)\n", "", text, flags=re.MULTILINE)
+    text = text.replace("class MyEnv(Environment):\n", f'class MyEnv(Environment):\n    systems = "{CPP_FILE}"\n')
+    text = re.sub(r"TaskGraph\(([a-z_, ]+)\)", lambda found: f"TaskGraph({_quoted(found[1])})", text)
+    systems = f"components, options, task graphs, the picture |\n| `{CPP_FILE}` | the systems, in C++ |"
+    text = text.replace("components, systems, options, task graphs, the picture |", systems)
+    return text.replace("a rule in `my_env.py`", f"a rule in `{CPP_FILE}`")
+
+
+def _quoted(names: str) -> str:
+    return ", ".join(f'"{name}"' for name in names.split(", "))
 
 
 def _named(text: str, name: str) -> str:
@@ -81,10 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("name", help="of the module, such as my_env; the class is MyEnv, the id my_env/MyEnv-v0")
     parser.add_argument("--folder", type=Path, metavar="PATH", help="where to write (default: ./NAME)")
+    parser.add_argument("--cpp", action="store_true", help="write the systems in C++, not in Python")
     options = parser.parse_args(arguments)
     folder = Path(options.name) if options.folder is None else options.folder
     try:
-        written = write(options.name, folder)
+        written = write(options.name, folder, options.cpp)
     except (ValueError, FileExistsError, NotADirectoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -18,14 +18,19 @@ from torch_batchsim import new, testing
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.parametrize("arguments", [[], ["--cpp"]], ids=["python", "cpp"])
 def test_it_writes_an_environment_that_its_model_agrees_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path / "duck_pond"))
-    assert new.main(["duck_pond"]) == 0
+    monkeypatch.delitem(sys.modules, "duck_pond", raising=False)
+    assert new.main(["duck_pond", *arguments]) == 0
     printed = capsys.readouterr().out
-    names = {"duck_pond.py", "duck_pond.h", "model.py", "test_duck_pond.py", "duck_pond.png", "README.md"}
+    names = {"duck_pond.py", "model.py", "test_duck_pond.py", "duck_pond.png", "README.md"}
+    names |= {"duck_pond.h"} if arguments else set()
+    assert ("@system" in (tmp_path / "duck_pond" / "duck_pond.py").read_text()) == (not arguments)
+    assert ("`duck_pond.h`" in (tmp_path / "duck_pond" / "README.md").read_text()) == bool(arguments)
     assert {path.name for path in (tmp_path / "duck_pond").iterdir()} == names
     assert all(f"duck_pond/{name}" in printed for name in names)
     assert "  cd duck_pond\n  python -m pytest\n" in printed
@@ -47,10 +52,11 @@ def test_it_writes_an_environment_that_its_model_agrees_with(
 
 
 @pytest.mark.full
-def test_the_new_folder_passes_its_own_tests_and_makes_its_picture(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [[], ["--cpp"]], ids=["python", "cpp"])
+def test_the_new_folder_passes_its_own_tests_and_makes_its_picture(tmp_path: Path, arguments: list[str]) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     run = {"cwd": tmp_path, "env": environment, "check": True, "capture_output": True, "text": True}
-    subprocess.run([sys.executable, "-m", "torch_batchsim.new", "hill", "--folder", "a b/hill"], **run)
+    subprocess.run([sys.executable, "-m", "torch_batchsim.new", "hill", "--folder", "a b/hill", *arguments], **run)
     folder = run["cwd"] = tmp_path / "a b" / "hill"
     picture = (folder / "hill.png").read_bytes()
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], **run)
@@ -92,5 +98,5 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path, capsys: pytest
 
 def test_all_files_of_the_template_are_written_and_shipped() -> None:
     there = {path.name for path in new.TEMPLATE.iterdir() if path.is_file()}
-    assert there == set(new.FILES)
+    assert there == {*new.FILES, new.CPP_FILE}
     assert '"torch_batchsim.template": ["*"]' in (ROOT / "setup.py").read_text()

@@ -22,15 +22,19 @@ from torch_batchsim import (
     Constant,
     Constants,
     Environment,
+    Episode,
     Option,
     Parameters,
     Reward,
     TaskGraph,
+    World,
     between,
     f32,
     i32,
+    system,
 )
 from torch_batchsim.draw import Canvas
+from torch_batchsim.math import clamp
 
 SIZE = Constant("size")
 
@@ -56,17 +60,52 @@ class View(Component):
     goal_row: f32 = between(0, 1)
 
 
+@system
+def place(world: World, place: Place, goal: Goal) -> None:
+    size = world.constants.size
+    place.column = world.random.integer(0, size - 1)
+    place.row = world.random.integer(0, size - 1)
+    # Another cell than the walker's: 1 to size * size - 1 cells further on.
+    cell = (place.row * size + place.column + world.random.integer(1, size * size - 1)) % (size * size)
+    goal.column = cell % size
+    goal.row = cell // size
+
+
+@system
+def move(world: World, place: Place, move: Move) -> None:
+    last = world.constants.size - 1
+    if move.direction < 2:
+        place.column = clamp(place.column + 2 * move.direction - 1, 0, last)
+    else:
+        place.row = clamp(place.row + 2 * move.direction - 5, 0, last)
+
+
+@system
+def judge(world: World, place: Place, goal: Goal, reward: Reward, episode: Episode) -> None:
+    episode.terminated = place.column == goal.column and place.row == goal.row
+    episode.truncated = not episode.terminated and i32(episode.step) >= world.parameters.max_episode_steps
+    reward.value = 1.0 if episode.terminated else -world.parameters.step_cost
+
+
+@system
+def look(world: World, place: Place, goal: Goal, view: View) -> None:
+    last = f32(world.constants.size - 1)
+    view.column = f32(place.column) / last
+    view.row = f32(place.row) / last
+    view.goal_column = f32(goal.column) / last
+    view.goal_row = f32(goal.row) / last
+
+
 class MyEnv(Environment):
-    systems = "my_env.h"
     archetypes = [Archetype("Walker", Place, Goal, Move, View, Reward, count=1)]
     constants = Constants(size=Option(8, minimum=2, help="cells in a row and in a column"))
     parameters = Parameters(
         step_cost=Option(0.01, minimum=0.0, help="the cost of a step"),
         max_episode_steps=Option(64, minimum=1, help="steps after which an episode is truncated"),
     )
-    start = TaskGraph("place")
-    step = TaskGraph("move", "judge")
-    observe = TaskGraph("look")
+    start = TaskGraph(place)
+    step = TaskGraph(move, judge)
+    observe = TaskGraph(look)
     observation, action = "Walker.View", "Walker.Move"
     metadata = {"render_fps": 8}
     training = {"": {"num_envs": 256, "total_steps": 1_000_000}}  # defaults of torch_batchsim.train

@@ -66,20 +66,24 @@ def write(name: str, folder: Path, cpp: bool = False) -> list[Path]:
             path.write_bytes(source.read_bytes())
         else:
             text = source.read_text(encoding="utf-8")
-            path.write_text(_named(_in_cpp(text) if cpp else text, name), encoding="utf-8")
+            path.write_text(_named(_of_cpp(text) if cpp else text, name), encoding="utf-8")
         written.append(path)
     return written
 
 
-def _in_cpp(text: str) -> str:
-    """A file of the template for systems in C++: the declaration then names them."""
-    text = re.sub(r"@system\n.*?\n\n\n", "", text, flags=re.DOTALL)
+def in_cpp(text: str, header: str) -> str:
+    """The text of an environment with systems in Python, for the same ones in C++, in ``header``."""
+    text = re.sub(r"@system\n(?:.+\n)+\n+", "", text)
     text = re.sub(r"^(    (Episode|World|system),|from torch_batchsim.math .*)\n", "", text, flags=re.MULTILINE)
-    text = text.replace("class MyEnv(Environment):\n", f'class MyEnv(Environment):\n    systems = "{CPP_FILE}"\n')
-    text = re.sub(r"TaskGraph\(([a-z_, ]+)\)", lambda found: f"TaskGraph({_quoted(found[1])})", text)
+    text = re.sub(r"^class \w+\(Environment\):\n", rf'\g<0>    systems = "{header}"\n', text, flags=re.MULTILINE)
+    return re.sub(r"TaskGraph\(([a-z_, ]+)\)", lambda found: f"TaskGraph({_quoted(found[1])})", text)
+
+
+def _of_cpp(text: str) -> str:
+    """A file of the template where systems are in C++."""
     systems = f"components, options, task graphs, the picture |\n| `{CPP_FILE}` | the systems, in C++ |"
     text = text.replace("components, systems, options, task graphs, the picture |", systems)
-    return text.replace("a rule in `my_env.py`", f"a rule in `{CPP_FILE}`")
+    return in_cpp(text, CPP_FILE).replace("a rule in `my_env.py`", f"a rule in `{CPP_FILE}`")
 
 
 def _quoted(names: str) -> str:

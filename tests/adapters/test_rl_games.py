@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import pytest
 import torch
-from libraries_of_others import library, run_script, script_of
+from libraries_of_others import PAGE, library, run_script
 
 import torch_batchsim
 
@@ -22,8 +22,8 @@ from rl_games.torch_runner import Runner  # noqa: E402
 from torch_batchsim.adapters.rl_games import RlGamesEnv, register  # noqa: E402
 
 CARTPOLE, HANABI, OVERCOOKED = (f"torch_batchsim/{name}-v0" for name in ("CartPole", "Hanabi", "Overcooked"))
-SETTINGS = yaml.safe_load(script_of("rl_games", language="yaml"))
-
+ROOT = PAGE.parents[1]
+SETTINGS = yaml.safe_load((ROOT / "examples" / "adapters" / "rl_games_cartpole.yaml").read_text())
 
 CONTINUOUS = {
     "mu_activation": "None", "mu_init": {"name": "default"}, "sigma_activation": "None",
@@ -59,7 +59,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.full
 def test_its_runner_trains_cartpole_as_on_the_page(capsys) -> None:
-    Path("cartpole.yaml").write_text(script_of("rl_games", language="yaml"))
+    Path("examples").symlink_to(ROOT / "examples")
     run_script("rl_games")
     assert float(re.findall(r"av reward: ([\d.]+)", capsys.readouterr().out)[-1]) > 300
 

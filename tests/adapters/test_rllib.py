@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from libraries_of_others import library, run_script
+from libraries_of_others import library, run_example, run_script
 
 import torch_batchsim
 from torch_batchsim.testing import assert_same_bits, snapshot
@@ -234,7 +234,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 @pytest.mark.full
 def test_workers_as_on_a_cluster() -> None:
-    result = run_script("RLlib", 1)["result"]
+    result = run_example("rllib_runners")["result"]
     assert result["num_env_steps_sampled_lifetime"] >= 2 * 4096
     workers = result["fault_tolerance"]
     assert workers["num_healthy_workers"] == 2
@@ -243,7 +243,7 @@ def test_workers_as_on_a_cluster() -> None:
 
 @pytest.mark.full
 def test_several_agents_train() -> None:
-    result = run_script("RLlib", 2)["result"]
+    result = run_example("rllib_policies")["result"]
     assert set(result["learners"]) >= {"agent_0", "agent_1"}
 
 

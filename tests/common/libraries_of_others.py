@@ -46,11 +46,11 @@ def adapter(module: str, name: str) -> Any:
         pytest.skip(f"{SKIPPED}: {error}")
 
 
-def script_of(heading: str, number: int = 0, language: str = "python") -> str:
-    """A script of docs/use_with.md: block ``number`` of that language under the heading ``## heading``."""
+def script_of(heading: str, number: int = 0) -> str:
+    """A script of docs/use_with.md: Python block ``number`` under the heading ``## heading``."""
     section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert section, f"docs/use_with.md has no section {heading!r}"
-    return re.findall(rf"```{language}\n(.*?)```", section[1], re.DOTALL)[number]
+    return re.findall(r"```python\n(.*?)```", section[1], re.DOTALL)[number]
 
 
 def run_example(name: str) -> dict[str, object]:

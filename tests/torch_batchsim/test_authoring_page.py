@@ -7,14 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import gymnasium
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from support import declare
 
-from torch_batchsim import Archetype, Component, Entity, Reward, Simulator, TaskGraph, f32, i32
+import torch_batchsim
+from torch_batchsim import Archetype, Environment, Reward, SchemaError, Simulator, TaskGraph, new
+from torch_batchsim.testing import assert_same_bits, random_actions, snapshot
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "authoring.md"
 
@@ -29,7 +31,7 @@ def files() -> dict[str, str]:
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     found = files()
-    assert set(found) == {"catch.py", "catch.h", "play.py", "ships.h", "ring.py", "ring.h", "race.py", "race.h"}
+    assert set(found) == {"catch.py", "catch.h", "play.py", "ships.py", "ring.py", "ring.h", "race.py", "race.h"}
     for name, text in found.items():
         (tmp_path / name).write_text(text)
     done = subprocess.run([sys.executable, "play.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -37,51 +39,91 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     assert "caught 40960 of 40960" in done.stdout
 
 
+def test_catch_in_cpp_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = files()
+    in_cpp = new.in_cpp(found["catch.py"], "catch.h")
+    for name, text in {"catch.py": found["catch.py"], "catch_in_cpp.py": in_cpp, "catch.h": found["catch.h"]}.items():
+        (tmp_path / name).write_text(text)
+    states = []
+    for name in ("catch", "catch_in_cpp"):
+        environment = loaded(name, tmp_path, monkeypatch).Catch
+        env = torch_batchsim.make_vec(environment, num_worlds=50, gust=0.3)
+        env.reset(seed=0)
+        for actions in random_actions(env, 30):
+            env.step(actions)
+        states.append(snapshot(env.sim))
+    assert_same_bits(*states)
+
+
+def test_the_message_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = files()["catch.py"].replace("ball.column / last", "ball.column / world.constants.columns")
+    (tmp_path / "catch.py").write_text(wrong)
+    with pytest.raises(SchemaError) as raised:
+        Simulator(loaded("catch", tmp_path, monkeypatch).Catch(), 1)
+    assert f"```\n{raised.value}\n```" in PAGE.read_text()
+
+
+def loaded(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of a folder, which the process forgets at the test's end, with the ids that it registers."""
+    ids = dict(gymnasium.registry)
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", ids)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module(name)
+    del sys.modules[name]
+    monkeypatch.setitem(sys.modules, name, module)
+    return module
+
+
+SHIPS = """
+from torch_batchsim import Component, Entity, Reward, Warp, World, f32, i32, system
+
 class Place(Component):
     x: f32
     y: f32
-
 
 class Motion(Component):
     x: f32
     y: f32
 
-
 class Choice(Component):
     fire: i32
 
-
 class View(Component):
     bullets: i32
-
 
 class Shot(Component):
     owner: Entity
     left: i32
 
-
 class Pair(Component):
     bullet: Entity
     target: Entity
 
+@system
+def resolve(world: World, pair: Pair) -> None:
+    if not world.alive(pair.bullet):
+        pair.target = pair.bullet
 
-def test_ships_shoot_and_are_found(tmp_path: Path) -> None:
-    archetypes = (
-        Archetype("Ship", Place, Motion, Choice, View, Reward, count=2),
-        Archetype("Bullet", Place, Motion, Shot, capacity=32, limit=512),
-        Archetype("Contact", Pair, capacity=64, ephemeral=True),
-    )
-    resolve = "TBS_SYSTEM void resolve(World &world, Pair &pair) { if (!world.alive(pair.bullet)) pair = Pair{}; }"
-    environment = declare(
-        files()["ships.h"] + resolve,
-        tmp_path,
-        archetypes=archetypes,
-        step=TaskGraph("shoot", "move", "age", "find_contacts", "resolve"),
-        observation="Ship.View",
-        action="Ship.Choice",
-        action_space=Discrete(2),
-    )
-    sim = Simulator(environment(), 2)
+"""
+
+
+@pytest.mark.parametrize("executor", ["batch", "python"])
+def test_ships_shoot_and_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+    (tmp_path / "ships.py").write_text(SHIPS + files()["ships.py"])
+    ships = loaded("ships", tmp_path, monkeypatch)
+
+    class Ships(Environment):
+        archetypes = (
+            Archetype("Ship", ships.Place, ships.Motion, ships.Choice, ships.View, Reward, count=2),
+            Archetype("Bullet", ships.Place, ships.Motion, ships.Shot, capacity=32, limit=512),
+            Archetype("Contact", ships.Pair, capacity=64, ephemeral=True),
+        )
+        step = TaskGraph(ships.shoot, ships.move, ships.age, ships.find_contacts, ships.resolve)
+        observation, action = "Ship.View", "Ship.Choice"
+        action_space = Discrete(2)
+
+    sim = Simulator(Ships(), 2, executor=executor)
     sim.reset(seed=0)
     sim.Ship.Place.x[:, 1] = 0.5
     sim.Ship.Choice.fire[1, 0] = 1

@@ -54,7 +54,7 @@ def test_debug_builds_are_libraries_of_their_own(tool: str, monkeypatch: pytest.
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of both pages."""
     authoring, tools = blocks("authoring.md"), blocks("debugging_tools.md")
-    for name, text in {"catch.py": authoring["catch.py"], "catch.h": authoring["catch.h"], **tools}.items():
+    for name, text in {"catch.py": authoring["catch.py"], **tools}.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -71,10 +71,10 @@ def test_the_session_of_gdb(example: Path, monkeypatch: pytest.MonkeyPatch) -> N
     if "ptrace" in done.stderr or "Operation not permitted" in done.stderr:
         pytest.skip("processes may not be traced here")
     said = done.stdout
-    line = (example / "catch.h").read_text().splitlines()[15]
-    assert re.search(r"Breakpoint 1, tbs::\S*::fall \(world=.*, ball=.*\) at .*catch\.h:16", said), said + done.stderr
-    assert f"16\t{line}" in said
-    assert re.search(r"#0  .*fall .*catch\.h:16", said)
+    line = (example / "catch.py").read_text().splitlines()[45]
+    assert re.search(r"Breakpoint 1, tbs::\S*::fall \(world=.*, ball=.*\) at .*catch\.py:46", said), said + done.stderr
+    assert f"46\t{line}" in said
+    assert re.search(r"#0  .*fall .*catch\.py:46", said)
     assert re.search(r"\$1 = .*Ball.* \{column = \d, row = 0\}", said)
     assert "$2 = 3" in said
     assert "exited normally" in said

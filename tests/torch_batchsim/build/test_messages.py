@@ -36,6 +36,7 @@ from torch_batchsim import (
     boolean,
     f32,
     i32,
+    new,
     vec3,
 )
 from torch_batchsim.build import jit
@@ -144,6 +145,7 @@ def test_compile_errors_have_remedies(folder: Path) -> None:
 def test_the_message_of_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[3] / "docs" / "authoring.md").read_text()
     files = dict(re.findall(r"^```\w+ title=(catch\.\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    files["catch.py"] = new.in_cpp(files["catch.py"], "catch.h")
     text = files["catch.h"].replace("view.ball_row = ", "view.bal_row = ")
     files["catch.h"] = text.replace("    reward.value = ", "    paddle.column = 0;\n    reward.value = ")
     for name, content in files.items():

@@ -42,6 +42,25 @@ episodes that it begins, ``deck``: integers ``[worlds, D]``, kinds in the order 
 whole hand, then player 1's, ..., then the draws; and ``start_player``: integers ``[worlds]``.
 End: terminated when the last life is lost, all fireworks are complete, or each player has had a turn after the last
 card was drawn.
+
+Options, with their defaults:
+
+- ``preset`` (``"Hanabi-Full"``): ``"Hanabi-Full"`` (also as ``-CardKnowledge``), ``"Hanabi-Full-Minimal"``,
+  ``"Hanabi-Small"``, ``"Hanabi-Very-Small"``
+- ``players`` (2): 2 to 5
+- ``colors``, ``ranks`` (preset): 1 to 5
+- ``hand_size`` (preset, or 5 cards for 2 and 3 players, 4 for more): at least 1; all hands together within the deck
+- ``max_information_tokens`` (preset): up to 255; with 0 nobody ever reveals or discards
+- ``max_life_tokens`` (preset): 1 to 255
+- ``observation_type`` (preset): ``"minimal"``, ``"card_knowledge"``, ``"seer"`` (also the own cards)
+- ``random_start_player`` (False): any player begins, not always the first
+- ``turns`` (``"current"``): ``"current"``, ``"all"``
+- ``obs_dtype`` (``"uint8"``): ``"uint8"``, ``"float32"``, or ``"bits"``: eight to a byte, lowest first; ``unpack_bits``
+  of this package makes floats of them in a network (the bundled trainer does not)
+- ``lose_score`` (True): the last life lost takes back all rewards
+- ``illegal_moves`` (``"fault"``): ``"fault"``, ``"penalty"``; ``illegal_penalty`` (1.0): the cost of an illegal move
+  with ``"penalty"``
+- ``critic`` (False): ``own_hand`` in ``infos``
 """
 
 from __future__ import annotations

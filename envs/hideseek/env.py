@@ -47,7 +47,10 @@ Preparation: in the first ``preparation_steps`` seekers do nothing.
 Speeds: only physics moves bodies; after each step an agent keeps exp(-``drag`` * time of a step) of its speed along
 the floor and of its turning, so that it does not glide. Bodies keep at most ``upward_speed`` upwards, so that ramps
 throw nothing; they fall freely. An agent whose feet are at most ``climb_height`` below the top of walls, and that
-pushes against something which stops it, climbs at ``climb_speed``: so a ramp before a wall leads over it.
+pushes against something which stops it, climbs at ``climb_speed``: so a ramp before a wall leads over it. (With more
+speed upwards agents fly off ramps, up to 27 m high. Limits of 2 to 4 m/s let them over walls metres behind a ramp, but
+not one at its end, whose friction stops them. Greatest heights of agents by default: 3.6 m in 5,120 random lives, 5.7 m
+in 5,120 where all run at ramps, some standing on others; who left over a wall had climbed it.)
 End: truncated at ``max_episode_steps``.
 Levels: each episode has another one, a function of seed, world and episode: ``min_walls`` to ``max_walls`` walls that
 part a room in two, with one door each, and ``min_doors`` to ``max_doors`` more doors in any wall, in random order; then

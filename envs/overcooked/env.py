@@ -31,6 +31,24 @@ returns of all chefs of the world.
 Start: that of the layout, facing north unless its start_state has another direction; with ``random_start`` in random
 free cells; with ``random_objects``, in that share of games, in the midst of a game (``deal_objects`` in systems.h).
 End: truncated at ``horizon`` steps.
+
+Options, with their defaults:
+
+- ``layout`` (``"cramped_room"``): name, path of a ``.layout`` file, text, ``Layout``; or a list of these
+- ``agents`` (all): chefs, who take the first of the layout's starting places
+- ``horizon`` (400): steps of a game
+- ``old_dynamics`` (False): only the third ingredient starts a pot
+- ``shaping_factor`` (0.0): ``Shaping.factor`` at first; 0 is the reference's reward
+- ``shaping_shared`` (0.0): ``Shaping.shared`` at first: the part of the others' shaped rewards that a chef gets; 0 as
+  in the reference
+- ``random_start`` (False): chefs start in random free cells, all placements equally likely, and look north;
+  ``Start.random_places``, its probability, is 1 at first
+- ``random_objects`` (0.0): ``Start.random_objects`` at first: the probability that a game begins where others have left
+  off: a pot in four has a soup that pays, not yet cooking, cooking or ready; a chef in four holds a dish, an ingredient
+  or a soup
+- ``obs_dtype`` (``"uint8"``): or ``"float32"``, which soups that cook for more than 255 steps need
+- keys of a layout file, except ``grid``, replace the file's: ``cook_time=5``, ``start_all_orders=[...]``, ...
+- ``start_player_positions``: a list of ``(x, y)``, in place of those in the grid
 """
 
 from __future__ import annotations

@@ -30,7 +30,18 @@ from .declare.environment import Environment  # noqa: E402
 from .declare.fields import Struct, between  # noqa: E402
 from .declare.library import Library  # noqa: E402
 from .declare.options import Constants, Option, Parameters  # noqa: E402
-from .declare.python_systems import Block, Episode, Random, Row, Rows, Warp, World, function, system  # noqa: E402
+from .declare.python_systems import (  # noqa: E402
+    Block,
+    Episode,
+    Random,
+    Row,
+    Rows,
+    Warp,
+    World,
+    function,
+    system,
+    zeros,
+)
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
@@ -152,6 +163,7 @@ __all__ = [
     "vec2",
     "vec3",
     "vec4",
+    "zeros",
 ]
 
 register(

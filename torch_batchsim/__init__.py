@@ -39,6 +39,7 @@ from .declare.python_systems import (  # noqa: E402
     Warp,
     World,
     function,
+    no_row,
     system,
     zeros,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "i64",
     "make",
     "make_vec",
+    "no_row",
     "option_names",
     "quat",
     "register",

@@ -145,6 +145,10 @@ def function(function: Callable[_Parameters, _Result]) -> PythonFunction[_Parame
     return PythonFunction(function)
 
 
+no_row = 0xFFFFFFFF
+"""What ``world.index_of`` returns where the archetype has no such row."""
+
+
 def zeros(kind: Any, *extents: Any) -> Any:
     """A local array of a system or function, zero at first: ``counts = zeros(i32, 5)``, ``walls = zeros(u8, SIZE, 2)``.
 

@@ -172,6 +172,9 @@ class Calls(Expressions):
             names = ", ".join(f"_{number}" for number in range(len(values)))
             tree = self.python(node, f"{kind.cpp}({names})", *values)
             return Value(kind, f"{kind.cpp}{{{', '.join(value.text for value in values)}}}", tree)
+        if kind == ENTITY:
+            self.arguments(node, 0, 0, "Entity")  # no entity
+            return Value(ENTITY, "Entity{}", self.python(node, f"record_{self.thunks.record(kind)}()"))
         if not isinstance(kind, Number):
             raise self.refuse(node, f"{given} cannot be made in a system")
         (value,) = self.arguments(node, 1, 1, given.name)

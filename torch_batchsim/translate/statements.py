@@ -423,8 +423,11 @@ class Statements(Calls):
         elif isinstance(call, ast.Tuple) and len(call.elts) == len(targets):
             for number, each in enumerate(call.elts):
                 value = self.value(each)
+                if isinstance(value.kind, (Rows, Maybe)):  # rows of the engine, which no assignment here changes
+                    values.append(value)
+                    continue
                 if not isinstance(value.kind, (Number, Vector)):
-                    raise self.refuse(each, f"only numbers and vectors are assigned together, got {value.kind}")
+                    raise self.refuse(each, f"numbers, vectors and rows are assigned together, got {value.kind}")
                 value = self.stored_as(each, value.kind, value)
                 name = f"part_{own}_{number}"
                 self.emit(node, f"const {value.kind.cpp} {name} = {value.text};")

@@ -52,7 +52,7 @@ class Thunk:
 
 @dataclass
 class Thunks:
-    """All of a program; a record is a component, struct or array that Python makes."""
+    """All of a program; a record is a component, struct, array or handle that Python makes."""
 
     numbers: dict[Thunk, int] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Thunks:
     def number(self, thunk: Thunk) -> int:
         return self.numbers.setdefault(thunk, len(self.numbers))
 
-    def record(self, kind: Record | Array) -> int:
+    def record(self, kind: Kind) -> int:
         if str(kind) not in self.records:
             self.records[str(kind)] = len(self.kinds)
             self.kinds.append(kind)

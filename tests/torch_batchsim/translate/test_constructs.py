@@ -34,6 +34,7 @@ from torch_batchsim import (
     i8,
     i32,
     i64,
+    no_row,
     quat,
     system,
     u8,
@@ -466,6 +467,8 @@ def shoot(world: World, clock: Clock):
         oldest.speed = oldest.speed * 0.75
     if clock.ticks > 8 and world.count("Shot") > 1:
         world.destroy(world.entity("Shot", 0))
+    if world.index_of("Shot", Entity()) != no_row or clock.last == Entity():
+        clock.ticks = -100
     if world.get(Clock).ticks == 1000:
         world.fail("too_late", clock.ticks)
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from python_systems.cartpole import PythonCartPole
+from python_systems.overcooked import PythonOvercooked
 from python_systems.swarm import PythonSwarm
 from torch_batchsim.envs.cartpole.env import CartPole
+from torch_batchsim.envs.overcooked.env import Overcooked
 from torch_batchsim.envs.swarm.env import Swarm
 
 import torch_batchsim
@@ -17,9 +19,12 @@ from torch_batchsim.resolve.executors import EXECUTORS
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import assert_same_bits, random_actions, snapshot
 
+OLD = {"horizon": 100, "old_dynamics": True, "random_start": True, "random_objects": 0.5}
 PAIRS: dict[str, tuple[type[torch_batchsim.Environment], type[torch_batchsim.Environment], dict[str, Any]]] = {
     "cartpole": (CartPole, PythonCartPole, {}),
     "cartpole_rewards": (CartPole, PythonCartPole, {"sutton_barto_reward": True, "max_episode_steps": 20}),
+    "overcooked": (Overcooked, PythonOvercooked, {"horizon": 60, "random_objects": 0.5, "shaping_factor": 1.0}),
+    "old_overcooked": (Overcooked, PythonOvercooked, {"layout": "asymmetric_advantages", **OLD}),
     "swarm": (Swarm, PythonSwarm, {"ships": 2, "spawn_rate": 0.5}),
 }
 
@@ -42,7 +47,9 @@ def agree(name: str, steps: int, worlds: int, **python: Any) -> None:
     assert ended > 0
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name", [name if name == "cartpole" else pytest.param(name, marks=pytest.mark.full) for name in PAIRS]
+)
 def test_compiled(name: str) -> None:
     agree(name, 320, 50)
 
@@ -54,7 +61,7 @@ def test_run_as_python(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["cartpole", "swarm"])
+@pytest.mark.parametrize("name", ["cartpole", "overcooked", "swarm"])
 @pytest.mark.parametrize("executor", EXECUTORS["cuda"])
 def test_emulated_cuda(name: str, executor: str) -> None:
     in_cpp, in_python, options = PAIRS[name]

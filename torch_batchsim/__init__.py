@@ -30,7 +30,19 @@ from .declare.environment import Environment  # noqa: E402
 from .declare.fields import Struct, between  # noqa: E402
 from .declare.library import Library  # noqa: E402
 from .declare.options import Constants, Option, Parameters  # noqa: E402
-from .declare.python_systems import Block, Episode, Random, Row, Rows, Warp, World, function, system  # noqa: E402
+from .declare.python_systems import (  # noqa: E402
+    Block,
+    Episode,
+    Random,
+    Row,
+    Rows,
+    Warp,
+    World,
+    function,
+    no_row,
+    system,
+    zeros,
+)
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
@@ -139,6 +151,7 @@ __all__ = [
     "i64",
     "make",
     "make_vec",
+    "no_row",
     "option_names",
     "quat",
     "register",
@@ -152,6 +165,7 @@ __all__ = [
     "vec2",
     "vec3",
     "vec4",
+    "zeros",
 ]
 
 register(

@@ -229,7 +229,7 @@ class BasicWorld {
 #ifdef TBS_CHECKS
     using Random = fence::Random;
 #endif
-    const u32 id;  // among all worlds, from 0, or from first_world of a part of a larger batch
+    const u32 id;  // among all worlds, from 0, or from first_world of a part of a larger batch; first, as Python reads it
     const decltype(Context::parameters) &parameters;
 
     // `slot` is the row's place in the columns of its table, where that is a dynamic one; `repetition` that of the loops

@@ -21,13 +21,17 @@ from torch_batchsim import (
     Struct,
     TaskGraph,
     TorchVectorEnv,
+    World,
     between,
     boolean,
     f32,
+    function,
     i32,
     quat,
+    system,
     u8,
     u64,
+    zeros,
 )
 from torch_batchsim.types import vec2, vec3, vec4
 
@@ -57,6 +61,20 @@ class Body(Component):
 
 class Move(Component):
     x: i32 = between(0, 4)
+
+
+@function
+def furthest(distances: f32[SIZE], least: float) -> float:
+    for distance in distances:
+        least = max(least, distance)
+    return least
+
+
+@system
+def look(world: World, body: Body) -> None:
+    distances = zeros(f32, SIZE)
+    distances[2] += body.x
+    body.speed = furthest(distances, least=0.5)
 
 
 class Walker(Environment):

@@ -135,6 +135,7 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield "// Runs a system: its number, the world, the addresses of its parameters."
         yield "using PythonSystem = void (*)(u32, void *, void *const *);"
         yield "inline PythonSystem python_system = nullptr;"
+        yield "inline i64 python_world = -1;  // whose systems run as Python, while others run compiled; -1: all"
         yield "}"
     yield "#include <cstddef>"
     for scope in program.scopes:
@@ -184,7 +185,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
 
 def _python_interface(program: Program) -> Iterator[str]:
     """What run/python_executor.py calls."""
-    yield "TBS_EXPORT void tbs_python_systems(tbs::PythonSystem system) { tbs::python_system = system; }"
+    yield "TBS_EXPORT void tbs_python_systems(tbs::PythonSystem system, tbs::i64 world) {"
+    yield "    tbs::python_system = system;\n    tbs::python_world = world;\n}"
     yield "TBS_EXPORT void tbs_python_thunk(tbs::u32 number, void *w, void *const *a, void *r) {"
     yield "    switch (number) {"
     for thunk, number in program.python.thunks.numbers.items():
@@ -194,24 +196,30 @@ def _python_interface(program: Program) -> Iterator[str]:
 
 
 def _texts(program: Program, namespace: str, cuda: bool, in_python: bool) -> Iterator[str]:
-    """The texts of a library or the author as they were read. Their macros end with them."""
+    """The texts of a library or the author as they were read. Their macros end with them.
+
+    With ``in_python`` systems in Python stand in a namespace ``TBS_compiled``, and beside it those that call Python.
+    """
     sources = {source.path: source for owner, source in program.sources if owner == namespace}
     macros = sorted({macro.name for source in sources.values() for macro in source.macros})
     yield from (f'#pragma push_macro("{name}")' for name in macros)
+    for unit in program.units:
+        if unit.namespace == namespace:
+            apart = in_python and program.python.is_in_python(unit.source)
+            yield from checked.before_text(program, unit)
+            yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
+            yield from ["namespace TBS_compiled {"] * apart
+            put = checked.put_into(program, unit, cuda)
+            yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE, *put)
+            yield '#line 1 "generated"'
+            yield from ["}"] * apart
+            yield "TBS_END_SYSTEMS"
+            yield from checked.behind_text(program, unit)
     if in_python:
         yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
         yield from program.python.calls_of(namespace)
         yield from program.python.thunks.texts(namespace)
         yield "TBS_END_SYSTEMS"
-    for unit in program.units:
-        if unit.namespace == namespace and not (in_python and program.python.is_in_python(unit.source)):
-            yield from checked.before_text(program, unit)
-            yield f"TBS_BEGIN_SYSTEMS({namespace or AUTHOR_NAMESPACE})"
-            put = checked.put_into(program, unit, cuda)
-            yield from inlined(sources, unit.source.resolve(), namespace or AUTHOR_NAMESPACE, *put)
-            yield '#line 1 "generated"'
-            yield "TBS_END_SYSTEMS"
-            yield from checked.behind_text(program, unit)
     yield from (f'#pragma pop_macro("{name}")' for name in macros)
 
 

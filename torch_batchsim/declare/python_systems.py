@@ -13,6 +13,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from ..errors import SchemaError
 
 _Parameters = ParamSpec("_Parameters")
@@ -141,6 +143,19 @@ def system(function: Callable[_Parameters, _Result]) -> PythonSystem[_Parameters
 def function(function: Callable[_Parameters, _Result]) -> PythonFunction[_Parameters, _Result]:
     """Make a function that systems can call; its parameters have types: ``@function def twice(x: f32): ...``."""
     return PythonFunction(function)
+
+
+no_row = 0xFFFFFFFF
+"""What ``world.index_of`` returns where the archetype has no such row."""
+
+
+def zeros(kind: Any, *extents: Any) -> Any:
+    """A local array of a system or function, zero at first: ``counts = zeros(i32, 5)``, ``walls = zeros(u8, SIZE, 2)``.
+
+    ``kind`` is a type of fields, a struct or a component; extents are numbers, or constants of the environment. A
+    function takes it as ``counts: i32[5]``. Where Python calls a function directly, an array of numbers is NumPy's.
+    """
+    return np.zeros(extents, str(kind.dtype).removeprefix("torch."))
 
 
 _Component = TypeVar("_Component")

@@ -105,6 +105,7 @@ class Execution:
         self.has_begun = self.was_stopped = False
         self.watch: interrupts.Watch | None = None
         self.python: PythonExecutor | None = None
+        self._last_python: PythonExecutor | None = None
         self._watchdog = options.watchdog
 
     # ---- library and executor ----------------------------------------------------------------------------------------
@@ -177,7 +178,9 @@ class Execution:
         """Step with ``library`` from now on: all of one kind of device share the layout of memory."""
         if ctypes.sizeof(self.memory.context) != library.context_size:
             raise AssertionError("the context of Python and C++ differ in size")
-        self.python = PythonExecutor(self.program, library) if library.target.in_python else None
+        if library.target.in_python and (self._last_python is None or self._last_python.library is not library):
+            self._last_python = PythonExecutor(self.program, library)  # once: it stands around the library's calls
+        self.python = self._last_python if library.target.in_python else None
         if self.python is not None:  # Ctrl-C raises in the system
             self.watch, self.memory.context.watch = None, None
             self.memory.context.share_out = crew.share_out()
@@ -363,6 +366,23 @@ class Execution:
         handle = current_handle(self.device)
         self.memory.streams.note(handle, self.device, self.memory.used)
         return handle
+
+    # ---- one world in Python ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def debugging(self, world: int) -> Iterator[None]:
+        """See ``Simulator.debug``."""
+        with self:
+            before = self.choice()
+            self.take(Choice("python", Target("cpu", "python").record.default_tile(self.workload())))
+        assert self.python is not None
+        self.python.world = world
+        try:
+            yield
+        finally:
+            with self:
+                self.python.world = -1
+                self.take(before)
 
     # ---- traces ------------------------------------------------------------------------------------------------------
 

@@ -114,14 +114,14 @@ class Inspection:
             raise TypeError(f"since must be what mark() has returned, got {since!r}")
         if mark is None:
             raise RuntimeError("call mark() before diff(): it compares with what worlds held then")
-        world = self._checked_world(world)
+        world = self.checked_world(world)
         self.execution.synchronize()
         old, new = WorldState(self, world, mark.held), WorldState(self, world, self.memory.columns)
         return compared(self.program, world, old, new)
 
     def trace_world(self, world: int, actions: Any, file: TextIO | None) -> dict[str, Changes]:
         """See ``Simulator.trace_world``."""
-        world, parts = self._checked_world(world), {}
+        world, parts = self.checked_world(world), {}
         out = sys.stdout if file is None else file
         before = self._state(world)
 
@@ -150,7 +150,8 @@ class Inspection:
         self.execution.synchronize()
         return WorldState(self, world, self.memory.columns).keep()
 
-    def _checked_world(self, world: Any) -> int:
+    def checked_world(self, world: Any) -> int:
+        """The number of one world. Raises TypeError or ValueError for anything else."""
         mask = self.inside.selected([world] if isinstance(world, int) and not isinstance(world, bool) else world)
         places = mask.nonzero().flatten()
         if world is None or len(places) != 1:

@@ -197,6 +197,17 @@ class _Running:
         self.address, self.parameters = address, parameters
 
 
+class _World(_Running):
+    """The world, as ``print`` and debuggers see it; the systems' own calls are thunks."""
+
+    @property
+    def id(self) -> int:
+        return ctypes.c_uint32.from_address(self.address).value
+
+    def __repr__(self) -> str:
+        return f"World(id={self.id})"
+
+
 # ---- operations of lanes ---------------------------------------------------------------------------------------------
 
 
@@ -229,10 +240,14 @@ class PythonExecutor:
 
     Args:
         library: built with ``executor="python"``, of one simulator.
+
+    Attributes:
+        world: the only one whose systems run as Python, among all worlds of a larger batch; -1 for all.
     """
 
     def __init__(self, program: Program, library: Library) -> None:
         handle = library.handle
+        self.library, self.world = library, -1
         self._types = _Types()
         self._raised: BaseException | None = None
         self._thunk = handle.tbs_python_thunk
@@ -257,7 +272,7 @@ class PythonExecutor:
                 self._systems.append((names[f"function_{function.name}"], list(signature.parameters)[1:]))
         self._callback = _Callback(self._run)  # which must live as long as the library may call it
         self._take = handle.tbs_python_systems
-        self._take.argtypes, self._take.restype = [_Callback], None
+        self._take.argtypes, self._take.restype = [_Callback, ctypes.c_int64], None
         for name in ("step", "reset", "act_and_step"):
             setattr(library, name, self._stopping(getattr(library, name)))
 
@@ -266,7 +281,7 @@ class PythonExecutor:
 
         def called(*arguments: Any) -> int:
             with _one_at_a_time:
-                self._take(self._callback)
+                self._take(self._callback, self.world)
                 result = call(*arguments)
             return StepResult.stopped if self._raised is not None else result
 
@@ -288,7 +303,7 @@ class PythonExecutor:
         system, parameters = self._systems[number]
         try:
             system(
-                _Running(world, self._parameters),
+                _World(world, self._parameters),
                 *(self._argument(kind, addresses[place]) for place, (_, kind) in enumerate(parameters)),
             )
         except BaseException as error:

@@ -535,6 +535,33 @@ class Simulator(FixedOptions):
         """
         return self._inspection.trace_world(world, actions, file)
 
+    @contextmanager
+    def debug(self, world: int) -> Iterator[None]:
+        """Run one world's systems in Python as Python, so that their breakpoints and prints are reached for it only.
+
+        The other worlds go on compiled, on one thread, and all results are the same to the bit. An exception in a
+        system leaves all worlds undefined::
+
+            with env.sim.debug(world=3):
+                env.step(actions)
+
+        Raises ValueError or TypeError for anything but the number of a world, RuntimeError where the environment has no
+        systems in Python, on CUDA, with ``checks``, in a trace or another ``debug``.
+        """
+        world = self._inspection.checked_world(world)
+        if not self.program.python.texts:
+            raise RuntimeError(f"{self.program.environment.name} has no systems in Python, which debug() runs as such")
+        if self.memory.cuda:
+            raise RuntimeError("debug() runs systems as Python, on CPU: make the simulator with device='cpu'")
+        if self.program.checks is not None:
+            raise RuntimeError("debug() raises for wrong indices by itself, and checks instruments C++: leave that out")
+        if self.execution.target.traced:
+            raise RuntimeError("this simulator is being traced; debug it before or after")
+        if self.execution.python is not None and self.execution.python.world >= 0:
+            raise RuntimeError("debug() is running already: end its with-block first")
+        with self.execution.debugging(self.first_world + world):
+            yield
+
     # ---- measuring ---------------------------------------------------------------------------------------------------
 
     @_alone

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.names import suggestion
 from ..declare.fields import Struct
-from ..declare.python_systems import PythonFunction, PythonSystem
+from ..declare.python_systems import PythonFunction, PythonSystem, zeros
 from ..declare.schema import Archetype, Component
 from ..types import FieldType
 from .expressions import MISSING, WORLD_METHODS, Expressions, Value, Variable, places_of
@@ -94,6 +94,8 @@ class Calls(Expressions):
             module.startswith("torch_batchsim.math") and name in ("min", "max", "abs", "clamp")
         ):
             return self.extremum(node, name)
+        if given is zeros:
+            raise self.refuse(node, "give the array a name first: counts = zeros(i32, 5)")
         if given is len:
             (value,) = self.arguments(node, 1, 1, "len")
             if isinstance(value.kind, Array):
@@ -170,6 +172,9 @@ class Calls(Expressions):
             names = ", ".join(f"_{number}" for number in range(len(values)))
             tree = self.python(node, f"{kind.cpp}({names})", *values)
             return Value(kind, f"{kind.cpp}{{{', '.join(value.text for value in values)}}}", tree)
+        if kind == ENTITY:
+            self.arguments(node, 0, 0, "Entity")  # no entity
+            return Value(ENTITY, "Entity{}", self.python(node, f"record_{self.thunks.record(kind)}()"))
         if not isinstance(kind, Number):
             raise self.refuse(node, f"{given} cannot be made in a system")
         (value,) = self.arguments(node, 1, 1, given.name)
@@ -238,6 +243,8 @@ class Calls(Expressions):
         """A call of another function in Python."""
         signature = self.functions(given)
         names = [name for name, _ in signature.parameters]
+        if signature.writes & set(names) and node is not self.whole:
+            raise self.refuse(node, f"{given.name} writes what it gets, so its place counts: name its value before")
         values: dict[str, Value] = {}
         given_nodes = [
             *zip(names, node.args, strict=False),
@@ -270,6 +277,8 @@ class Calls(Expressions):
         """Remember that the memory of a value is written."""
         if value.place is None:
             raise self.refuse(node, f"{ast.unparse(node)} cannot be written")
+        if value.place in self.outside and isinstance(value.place, tuple) and isinstance(value.place[0], str):
+            raise self.refuse(node, "all lanes run this at once: it writes components, not variables outside of it")
         self.written.places.add(value.place)
 
     def method(self, node: ast.Call, owner: Value, name: str) -> Value:

@@ -119,6 +119,8 @@ class Expressions:
         self.constants: dict[str, Any] = {}  # the same for Python
         self.tables: dict[str, str] = {}  # constant tables of the module, as declarations
         self.in_index = 0
+        self.outside: set[Any] = set()  # within a function for lanes: the places of variables outside of it
+        self.whole: Any = None  # the expression that is all of a statement: its calls may write what others read
         self.bodies: dict[str, tuple[int, Kind]] = {}  # functions within the system: their arguments and results
 
     def refuse(self, node: ast.AST, message: str) -> Refusal:

@@ -87,6 +87,11 @@ class Array(Kind):
     def __str__(self) -> str:
         return f"{self.element}[{', '.join(map(str, self.shape))}]"
 
+    @property
+    def extents(self) -> str:
+        """As C++ writes them."""
+        return "".join(f"[{extent}]" for extent in self.shape)
+
 
 @dataclass(frozen=True)
 class Rows(Kind):
@@ -124,10 +129,3 @@ def of_field(kind: FieldType, shape: tuple[int, ...] = ()) -> Kind:
 
 OF_PYTHON = {bool: BOOL, int: I32, float: F32}
 """Python's own types in signatures and in front of variables."""
-
-
-def of_annotation(given: Any) -> Kind | None:
-    """The kind of a number or vector that an annotation names; None for anything else."""
-    if isinstance(given, FieldType):
-        return of_field(given)
-    return OF_PYTHON.get(given) if isinstance(given, type) else None

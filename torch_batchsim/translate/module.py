@@ -84,10 +84,12 @@ class Translation:
         return found
 
     def call_of(self, system: PythonSystem[Any, Any], number: int) -> str:
-        """The system in C++ as a call of Python, with the addresses of its parameters."""
+        """The system in C++ as a call of Python, with the addresses of its parameters, or of what is compiled."""
         head = self.all_heads[system]
         signature = self.signatures[system]
-        names = [name for name, _ in signature.parameters][1:]
+        world, *names = (name for name, _ in signature.parameters)
+        compiled = f"if (python_world >= 0 && python_world != {world}.id) {{ TBS_compiled::{system.name}("
+        compiled += f"{', '.join([world, *names])}); return; }}"
         taken = ", ".join(f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in names)
         addresses = f"void *TBS_given[] = {{{taken or 'nullptr'}}};"
-        return f"{head} {{ {addresses} python_system({number}, &{signature.parameters[0][0]}, TBS_given); }}"
+        return f"{head} {{ {compiled} {addresses} python_system({number}, &{world}, TBS_given); }}"

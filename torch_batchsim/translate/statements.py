@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from ..base.constant import resolved
 from ..base.names import CPP_KEYWORDS
 from ..base.numbers import CPP_WORDS
-from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World
+from ..declare.fields import StructArray
+from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World, zeros
+from ..errors import SchemaError
+from ..types import FieldType
 from .calls import Calls
-from .expressions import Value, Variable
-from .kinds import F32, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_annotation
+from .expressions import MISSING, Value, Variable
+from .kinds import F32, OF_PYTHON, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
 from .surroundings import Signature
 
 _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: "Block"}
-_LEAVES = (ast.Return, ast.Break, ast.Continue)
+_OF_EXTENTS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
 
 
 class Statements(Calls):
@@ -69,7 +76,7 @@ class Statements(Calls):
             return None
         if falls_through or len(values) < len(self.results):
             raise self.refuse(self.source.tree, f"{self.function.name} returns a value on some paths only")
-        declared = of_annotation(self.function.annotations.get("return"))
+        declared = self.of_annotation(self.source.tree, self.function.annotations.get("return"))
         kind = declared or values[0][1].kind
         for node, value in values:
             if value.kind != kind and declared is None:
@@ -109,9 +116,11 @@ class Statements(Calls):
                 text = f"const {text}"
             self.declare(Variable(name, kind, name, place=name, fixed="a parameter"))
             return text
-        number = of_annotation(given)
+        number = self.of_annotation(node, given)
         if number is not None:
             kind = number
+        elif isinstance(given, StructArray) and (struct := self.around.record(given.struct)) is not None:
+            kind = Array(struct.cpp, struct, self.resolved(node, given.shape))
         else:
             record = self.around.record(given) if isinstance(given, type) else None
             if record is None:
@@ -123,13 +132,13 @@ class Statements(Calls):
                     + ("" if isinstance(self.function, PythonSystem) else ", numbers"),
                 )
             kind = record
-        fixed = "a component; assign to its fields" if isinstance(kind, Record) else ""
+        fixed = {Record: "a component; assign to its fields", Array: "an array; write its elements"}.get(type(kind), "")
         self.declare(Variable(name, kind, name, place=name, fixed=fixed))
         front = "" if name in self.written.places else "const "
         if isinstance(kind, Record):
             return f"{front}{kind.cpp} &{name}"
         if isinstance(kind, Array):
-            return f"{front}{kind.cpp} (&{name}){''.join(f'[{extent}]' for extent in kind.shape)}"
+            return f"{front}{kind.cpp} (&{name}){kind.extents}"
         return f"{kind.cpp} {name}"
 
     def check_name(self, node: ast.AST, name: str) -> None:
@@ -169,8 +178,8 @@ class Statements(Calls):
         owned = self.blocks.get(id(body[0]), {}) if body else {}
         own = [name for name in owned if name not in self.variables]
         for name in own:
-            if owned[name] is None and name in self.written.kinds:  # first assigned in a block within this one
-                kind = self.written.kinds[name]
+            kind = self.written.kinds.get(name)
+            if owned[name] is None and kind is not None and not isinstance(kind, Array):  # first assigned in a block
                 self.variables[name] = Variable(name, kind, name, place=name)
                 self.emit(body[0], f"{kind.cpp} {name};")
         falls_through = True
@@ -190,6 +199,9 @@ class Statements(Calls):
         method = getattr(self, f"_{type(node).__name__}_statement", None)
         if method is None:
             raise self.refuse(node, _refused(node))
+        self.whole = getattr(node, "value", getattr(node, "test", None))
+        if isinstance(node, ast.AugAssign) and not isinstance(node.target, ast.Name):
+            self.whole = None  # the target is read beside the value
         result = method(node)
         return True if result is None else result
 
@@ -217,7 +229,7 @@ class Statements(Calls):
             self.emit(node, "return;")
             self.keep(node, ast.Return(None))
             return False
-        wanted = of_annotation(self.function.annotations.get("return")) or value.kind
+        wanted = self.of_annotation(self.source.tree, self.function.annotations.get("return")) or value.kind
         stored = self.stored_as(node, wanted, value)
         self.emit(node, f"return {stored.text};")
         self.keep(node, ast.Return(stored.tree))
@@ -354,6 +366,7 @@ class Statements(Calls):
         if any(isinstance(inner, (ast.Nonlocal, ast.Global)) for inner in ast.walk(node)):
             raise self.refuse(node, "all lanes run this at once: it writes components, not variables outside of it")
         before = set(self.assigned), dict(self.variables), self.results, self.blocks
+        outer, self.outside = self.outside, {variable.place for variable in self.variables.values()}
         for name in arguments:
             self.check_name(node, name)
             self.variables[name] = Variable(name, U32, name, fixed="an item's number")
@@ -372,6 +385,7 @@ class Statements(Calls):
         own_arguments = ast.arguments([], [ast.arg(name) for name in arguments], None, [], [], None, [])
         self.keep(node, ast.FunctionDef(node.name, own_arguments, trees, []))
         self.assigned, self.variables, self.results, self.blocks = before
+        self.outside = outer
         self.bodies[node.name] = len(arguments), values[0].kind if values else VOID
 
     # ---- assignments -------------------------------------------------------------------------------------------------
@@ -383,11 +397,12 @@ class Statements(Calls):
         if isinstance(target, (ast.Tuple, ast.List)):
             self.assign_parts(node, target.elts)
             return
-        if isinstance(target, ast.Name):
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and self.is_zeros(node.value):
+            self.make_array(node, target, node.value)
+        elif isinstance(target, ast.Name):
             self.assign_name(node, target, self.value(node.value), None)
-            return
-        value = self.value(node.value)
-        self.store(node, target, value)
+        else:
+            self.store(node, target, self.value(node.value))
 
     def assign_parts(self, node: ast.Assign, targets: Sequence[ast.expr]) -> None:
         """``a, b = b, a``: all values are computed first."""
@@ -408,8 +423,11 @@ class Statements(Calls):
         elif isinstance(call, ast.Tuple) and len(call.elts) == len(targets):
             for number, each in enumerate(call.elts):
                 value = self.value(each)
+                if isinstance(value.kind, (Rows, Maybe)):  # rows of the engine, which no assignment here changes
+                    values.append(value)
+                    continue
                 if not isinstance(value.kind, (Number, Vector)):
-                    raise self.refuse(each, f"only numbers and vectors are assigned together, got {value.kind}")
+                    raise self.refuse(each, f"numbers, vectors and rows are assigned together, got {value.kind}")
                 value = self.stored_as(each, value.kind, value)
                 name = f"part_{own}_{number}"
                 self.emit(node, f"const {value.kind.cpp} {name} = {value.text};")
@@ -426,7 +444,7 @@ class Statements(Calls):
     def _AnnAssign_statement(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name) or node.value is None:
             raise self.refuse(node, "write name: type = value")
-        kind = of_annotation(self.static(node.annotation))
+        kind = self.of_annotation(node.annotation, self.static(node.annotation))
         if not isinstance(kind, (Number, Vector)):
             raise self.refuse(node.annotation, f"{ast.unparse(node.annotation)} is no type of numbers or vectors")
         self.assign_name(node, node.target, self.value(node.value), kind)
@@ -439,6 +457,8 @@ class Statements(Calls):
         if variable is not None:
             if wanted is not None and wanted != variable.kind:
                 raise self.refuse(target, f"{name!r} is {variable.kind} already")
+            if isinstance(variable.kind, Array):
+                raise self.refuse(target, f"{name!r} is an array already; write its elements, or take another name")
             if isinstance(variable.kind, (Record, Rows, Maybe)):
                 raise self.refuse(target, f"{name!r} is a row already; take another name, or keep an index")
             self.name_value(node, name, "", self.stored(node, name, variable.kind, value))
@@ -446,11 +466,11 @@ class Statements(Calls):
             self.written.kinds[name] = variable.kind
             return
         self.check_name(target, name)
-        kind = wanted or self.written.kinds.get(name) or value.kind
-        if isinstance(kind, (Opaque, Array)) or kind.cpp == "void":
+        kind = value.kind if isinstance(value.kind, Array) else wanted or self.written.kinds.get(name) or value.kind
+        if isinstance(kind, Opaque) or kind.cpp == "void":
             raise self.refuse(node, f"{kind} cannot be assigned to a name; use it where it stands")
         self.written.kinds[name] = kind
-        if isinstance(kind, (Record, Rows, Maybe)):
+        if isinstance(kind, (Record, Rows, Maybe, Array)):
             self.assign_row(node, name, value)
             return
         self.name_value(node, name, f"{kind.cpp} ", self.stored(node, name, kind, value))
@@ -474,13 +494,69 @@ class Statements(Calls):
             Rows: f"const Rows<{front}{kind.cpp}> {name} = {value.text};",
             Maybe: f"{front}{kind.cpp} *{name} = {value.text};",
             Record: f"{front}{kind.cpp} &{name} = {value.text};",
+            Array: f"{front}{kind.cpp} (&{name}){getattr(kind, 'extents', '')} = {value.text};",
         }[type(kind)]
         if isinstance(kind, Record) and value.place is None:
             text = f"{kind.cpp} {name} = {value.text};"
         self.emit(node, text)
         self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
-        own = value.place if value.place is not None else (name, node.lineno)
+        own = value.place if value.place is not None or isinstance(kind, Array) else (name, node.lineno)
         self.declare(Variable(name, kind, name, place=own, fixed="a row; take another name"))
+
+    def is_zeros(self, node: ast.Call) -> bool:
+        return self.static(node.func) is zeros
+
+    def make_array(self, node: ast.Assign, target: ast.Name, call: ast.Call) -> None:
+        """``counts = zeros(i32, 5)``: a local array."""
+        name = target.id
+        if name in self.variables:
+            raise self.refuse(target, f"{name!r} has a value already; take another name for the array")
+        if not any(owned.get(name) is node for owned in self.blocks.values()):
+            raise self.refuse(target, f"the array {name!r} is used outside of this block too: make it before")
+        self.check_name(target, name)
+        if len(call.args) < 2 or call.keywords:
+            raise self.refuse(call, f"write {name} = zeros(i32, 5), or zeros(i32, 5, 3)")
+        given, element = self.static(call.args[0]), None
+        if given is not MISSING:
+            record = self.around.record(given) if isinstance(given, type) else None
+            element = record or self.of_annotation(call, given)
+        if element is None or isinstance(element, Array):
+            shown = ast.unparse(call.args[0])
+            raise self.refuse(call.args[0], f"{shown} is no type of elements; write zeros(i32, 5, 3)")
+        kind = Array(element.cpp, element, tuple(self.extent(each) for each in call.args[1:]))
+        self.written.kinds[name] = kind
+        self.emit(node, f"{kind.cpp} {name}{kind.extents} = {{}};")
+        made = self.python(call, f"record_{self.thunks.record(kind)}()")
+        self.keep(node, ast.Assign([ast.Name(name, ast.Store())], made))
+        self.declare(Variable(name, kind, name, (name, target.lineno, target.col_offset)))
+
+    def resolved(self, node: ast.AST, given: Any) -> Any:
+        """A number in place of a constant."""
+        try:
+            return resolved(given, self.around.constants, "it")
+        except SchemaError as error:
+            raise self.refuse(node, str(error)) from None
+
+    def of_annotation(self, node: ast.AST, given: Any) -> Kind | None:
+        """The kind of a number, a vector or an array of these that an annotation names; None for anything else."""
+        if isinstance(given, FieldType):
+            return of_field(given, self.resolved(node, given.shape))
+        return OF_PYTHON.get(given) if isinstance(given, type) else None
+
+    def extent(self, node: ast.expr) -> int:
+        """The extent of a local array: a number, or constants of the module or the environment."""
+        found: Any = MISSING
+        if isinstance(node, ast.BinOp) and type(node.op) in _OF_EXTENTS:
+            found = _OF_EXTENTS[type(node.op)](self.extent(node.left), self.extent(node.right))
+        elif isinstance(node, ast.Constant):
+            found = node.value
+        elif self.static(node) is not MISSING:
+            found = self.resolved(node, self.static(node))
+        elif isinstance(node, ast.Attribute) and self.value(node.value).text == "Constants":
+            found = self.value(node) and self.around.constants[node.attr]
+        if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+            raise self.refuse(node, "an extent is a number from 1 on, or a constant of the module or the environment")
+        return int(found)
 
     def _AugAssign_statement(self, node: ast.AugAssign) -> None:
         target = node.target
@@ -501,14 +577,12 @@ class Statements(Calls):
         if not isinstance(target, (ast.Attribute, ast.Subscript)):
             raise self.refuse(target, f"{ast.unparse(target)} cannot be assigned to")
         to = self.value(target)
-        if to.place is None:
-            raise self.refuse(target, f"{ast.unparse(target)} cannot be written")
+        self.note_write(target, to)
         if isinstance(to.kind, (Record, Array)) and to.kind != value.kind:
             raise self.refuse(target, f"{ast.unparse(target)} is {to.kind}; write its elements")
         if isinstance(to.kind, Array):
             raise self.refuse(target, f"{ast.unparse(target)} is {to.kind}; write its elements")
         stored = self.stored_as(node, to.kind, value)
-        self.written.places.add(to.place)
         self.emit(node, f"{to.text} = {stored.text};")
         if not self.with_trees:
             return

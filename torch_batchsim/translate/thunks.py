@@ -52,20 +52,20 @@ class Thunk:
 
 @dataclass
 class Thunks:
-    """All of a program; a record is a component or struct that Python makes."""
+    """All of a program; a record is a component, struct, array or handle that Python makes."""
 
     numbers: dict[Thunk, int] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
-    kinds: list[Record] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
 
     def number(self, thunk: Thunk) -> int:
         return self.numbers.setdefault(thunk, len(self.numbers))
 
-    def record(self, kind: Record) -> int:
-        if kind.cpp not in self.records:
-            self.records[kind.cpp] = len(self.kinds)
+    def record(self, kind: Kind) -> int:
+        if str(kind) not in self.records:
+            self.records[str(kind)] = len(self.kinds)
             self.kinds.append(kind)
-        return self.records[kind.cpp]
+        return self.records[str(kind)]
 
     def texts(self, namespace: str) -> Iterator[str]:
         for thunk, number in self.numbers.items():

@@ -34,6 +34,7 @@ from torch_batchsim import (
     i8,
     i32,
     i64,
+    no_row,
     quat,
     system,
     u8,
@@ -42,6 +43,7 @@ from torch_batchsim import (
     u64,
     vec2,
     vec3,
+    zeros,
 )
 from torch_batchsim.build import emulation
 from torch_batchsim.math import (
@@ -135,6 +137,12 @@ class Body(Component):
     legs: Leg[3]
     grid: i32[3, SIZE]
     total: f32
+
+
+class Counted(Component):
+    ints: i32[8]
+    floats: f32[8]
+    flags: boolean[2]
 
 
 class Total(Component):
@@ -338,6 +346,72 @@ def calls(world: World, given: Given, body: Body, found: Found):
     body.legs[0].joints[0] = fresh.angle
 
 
+@function
+def sorted_by_insertion(values: i32[8]) -> int:
+    """Changes what it gets, and counts its moves."""
+    moves = 0
+    for i in range(1, len(values)):
+        now, at = values[i], i
+        while at > 0 and values[max(at - 1, 0)] > now:
+            values[at] = values[at - 1]
+            at -= 1
+            moves += 1
+        values[at] = now
+    return moves
+
+
+@function
+def sum_of(row: f32[SIZE], points: vec3[2], legs: Leg[2]) -> float:
+    total = points[1].y + legs[1].joints[0]
+    for x in row:
+        total += x
+    return total
+
+
+@system
+def arrays(world: World, given: Given, counted: Counted):
+    drawn = zeros(i32, 8)
+    for i in range(8):
+        drawn[i] = (given.a >> i) % 100 - TABLE[i]
+    moves = sorted_by_insertion(drawn)
+    for i in range(8):
+        counted.ints[i] = drawn[i] + moves
+        bits = zeros(u8, SIZE, 2 * SIZE - 1, 2)  # zero in every round
+        bits[i & 3, i // 2, i & 1] += given.small + 200
+        counted.flags[0] = bits[0, 0, 1] == 0
+        plane = bits[i & 3]
+        counted.ints[i] += plane[i // 2, i & 1]
+    rows = zeros(f32, 3, world.constants.size)
+    points = zeros(vec3, 2)
+    legs = zeros(Leg, 2)
+    words = zeros(i64, 2)
+    seen = zeros(boolean, 3)
+    names = zeros(Entity, 2)
+    counted.flags[1] = names[0] == names[1]
+    for i in range(3):
+        for j in range(SIZE):
+            rows[i, j] = given.x * i - given.y * j
+        seen[i] = rows[i, 1] > 0
+    points[1] = vec3(given.x, given.y, 1)
+    points[1].y += 2
+    points[0] = points[1] * 2.0
+    first = legs[1]
+    first.joints[0] = given.a
+    grow(legs[1], 0.5)
+    words[0] = given.s * 3
+    words[1] += words[0] - given.a
+    counted.floats[0] = sum_of(rows[2], points, legs)
+    counted.floats[1] = rows[1, 3] if seen[1] else points[0].x
+    counted.floats[2] = f32(words[1])
+    for point in points:
+        counted.floats[3] += point.z
+    for leg in legs:
+        leg.angle += 1
+        counted.floats[4] += leg.angle
+    cells = counted.floats
+    cells[5] = len(rows) + len(points)
+
+
 @system
 def vectors(world: World, given: Given, v: Vectors, turned: Turned):
     p = v.p + v.q * 2 - v.p / 3.0
@@ -393,6 +467,8 @@ def shoot(world: World, clock: Clock):
         oldest.speed = oldest.speed * 0.75
     if clock.ticks > 8 and world.count("Shot") > 1:
         world.destroy(world.entity("Shot", 0))
+    if world.index_of("Shot", Entity()) != no_row or clock.last == Entity():
+        clock.ticks = -100
     if world.get(Clock).ticks == 1000:
         world.fail("too_late", clock.ticks)
 
@@ -407,12 +483,12 @@ def pay(world: World, reward: Reward):
     reward.value = f32(world.step())
 
 
-SYSTEMS = (integers, naturals, floats, conditions, control, calls, vectors, draws, others, shoot, judge, pay)
+SYSTEMS = (integers, naturals, floats, conditions, control, calls, arrays, vectors, draws, others, shoot, judge, pay)
 
 
 class Cases(Environment):
     archetypes = [
-        Archetype("Case", Given, Vectors, Found, Turned, Body, Act, Reward, count=5),
+        Archetype("Case", Given, Vectors, Found, Turned, Counted, Body, Act, Reward, count=5),
         Archetype("Shot", Bullet, capacity=12),
     ]
     singletons = [Total, Clock]

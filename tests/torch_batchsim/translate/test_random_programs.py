@@ -46,6 +46,14 @@ def early(x: float, n: int) -> float:
             return x - i
     return 0.5
 
+@function
+def folded(values: i32[4], weights: f32[4]) -> float:
+    total = 0.0
+    for i in range(len(values)):
+        total += weights[i] * (values[i] & 255)
+        values[i] = values[i] * 3 + i
+    return total
+
 """
 SYSTEM = """\
 class Found{number}(Component):
@@ -69,6 +77,7 @@ class Drawn(Environment):
 """
 FIELDS = {"i32": ("given.a", "given.b"), "u32": ("given.c", "given.d"), "f32": ("given.x", "given.y")}
 OUTPUTS = {"i32": "found.ints", "u32": "found.words", "f32": "found.floats", "bool": "found.flags"}
+ARRAYS = {"whole": "i32", "real": "f32"}  # local ones
 LITERALS = {
     "i32": ("0", "1", "-1", "7", "-13", "1000", "2147483647", "-2147483648", "TABLE[2]"),
     "u32": ("u32(0)", "u32(1)", "u32(5)", "u32(31)", "u32(255)"),
@@ -91,6 +100,8 @@ class Writer:
         return self.random.choice(choices)
 
     def body(self) -> str:
+        for name, kind in ARRAYS.items():
+            self.write(1, f"{name} = zeros({kind}, 4)")
         for _ in range(self.random.randint(4, 9)):
             self.statement(1, 3)
         for kind, place in OUTPUTS.items():
@@ -119,11 +130,14 @@ class Writer:
             mark = {"bool": "^", "f32": self.pick("+", "-", "*")}.get(kind, self.pick("+", "-", "*", "&", "|", "^"))
             self.write(depth, f"{name} {mark}= {self.expression(kind, left)}")
         elif made < 0.55:
-            place = f"{OUTPUTS[kind]}[{self.pick('1', '2', 'given.c & 3', 'given.small & 3', *self.loops)}]"
+            array = self.pick(OUTPUTS[kind], *(name for name, own in ARRAYS.items() if own == kind))
+            place = f"{array}[{self.pick('1', '2', 'given.c & 3', 'given.small & 3', *self.loops)}]"
             self.write(depth, f"{place} = {self.expression(kind, left)}")
         elif made < 0.6 and len(self.variables["i32"]) > 1:
             first, second = self.random.sample(self.variables["i32"], 2)
             self.write(depth, f"{first}, {second} = {self.expression('i32', 2)}, {first}")
+        elif made < 0.65 and self.variables["f32"]:
+            self.write(depth, f"{self.pick(*self.variables['f32'])} = folded(whole, real)")
         elif depth > 3:
             self.write(depth, f"found.words[3] = {self.expression('u32', 2)}")
         elif made < 0.8:
@@ -158,7 +172,9 @@ class Writer:
     def expression(self, kind: str, left: int) -> str:
         plain = [*LITERALS[kind], *FIELDS.get(kind, ()), *self.variables[kind]]
         if kind == "i32":
-            plain += [*self.loops, "given.small"]
+            plain += [*self.loops, "given.small", "whole[given.small & 3]"]
+        if kind == "f32":
+            plain += ["real[given.a & 3]"]
         if left <= 0 or self.random.random() < 0.15:
             return self.pick(*plain)
         a, b = (self.expression(kind, left - 1) for _ in range(2))

@@ -41,6 +41,15 @@ def twice(x: f32) -> f32:
     return 2 * x
 
 @function
+def first(values: i32[2]) -> f32:
+    return f32(values[0])
+
+@function
+def raised(values: i32[3]) -> f32:
+    values[0] += 1
+    return f32(values[0])
+
+@function
 def endless(n: i32) -> i32:
     return endless(n - 1)
 
@@ -134,6 +143,23 @@ BODIES = {
     "world.random.gauss()": "world.random has no 'gauss'",
     "a = b = 1": "one assignment at a time",
     "episode.done = True": "episode.done does not exist",
+    "a = zeros(i32, 2)\n    a[2] = 1": "the index is 2, but there are 2 elements",
+    "a = zeros(i32, 0)": "an extent is a number from 1 on, or a constant of the module or the environment",
+    "a = zeros(i32, ball.column)": "an extent is a number from 1 on, or a constant of the module",
+    "a = zeros(i32, SIZE)": "names the constant 'size', which is missing; constants: rows",
+    "a = zeros(int, 2, 3, kind=2)": r"write a = zeros\(i32, 5\), or zeros\(i32, 5, 3\)",
+    "a = zeros(str, 2)": r"str is no type of elements; write zeros\(i32, 5, 3\)",
+    "a = zeros(i32, 2)\n    a = zeros(i32, 2)": "'a' has a value already; take another name for the array",
+    "a = zeros(i32, 2)\n    a = ball.column": "'a' is an array already; write its elements",
+    "a = zeros(i32, 2)\n    a[0] = 0.5": "0.5 is stored as i32",
+    "a = zeros(i32, 2)\n    ball.cells = a": "ball.cells is u8\\[4\\]; write its elements",
+    "if ball.column > 1:\n        a = zeros(i32, 2)\n    ball.column = a[0]": "'a' is used outside of this block",
+    "ball.column = zeros(i32, 2)[0]": "give the array a name first",
+    "a = zeros(i32, 2)\n    def write(i: int):\n        a[i] = 1": "it writes components, not variables outside of it",
+    "p = ball.place\n    def write(i: int):\n        p.x = 1": "it writes components, not variables outside of it",
+    "a = zeros(i32, 3)\n    ball.speed = first(a)": r"first takes i32\[2\] as values, got i32\[3\]",
+    "a = zeros(i32, 3)\n    ball.speed = 1 + raised(a)": "raised writes what it gets, so its place counts",
+    "a = zeros(i32, 3)\n    ball.speed += raised(a)": "raised writes what it gets, so its place counts",
     "x: str = 3": "str is no type of numbers or vectors",
 }
 

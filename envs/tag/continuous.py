@@ -337,21 +337,11 @@ def look_at_near(
     m = world.constants.num_other_agents_observed
     places = world.rows("Agent", Place)
     motions = world.rows("Agent", Motion)
-    _length, _speed = world.parameters.grid_length, world.parameters.max_speed
+    length, speed = world.parameters.grid_length, world.parameters.max_speed
     for s in range(m):
         i = near.agent[s]
         if i >= 0:
-            see(
-                view,
-                m,
-                s,
-                place,
-                motion,
-                places[i],
-                motions[i],
-                world.parameters.grid_length,
-                world.parameters.max_speed,
-            )
+            see(view, m, s, place, motion, places[i], motions[i], length, speed)
         else:
             see_nothing(view, m, s)
         view.values[5 * m + s] = 1.0 if i >= 0 and i < world.constants.num_taggers else 0.0
@@ -369,21 +359,11 @@ def look_at_all(
     places = world.rows("Agent", Place)
     motions = world.rows("Agent", Motion)
     statuses = world.rows("Agent", Status)
-    _length, _speed = world.parameters.grid_length, world.parameters.max_speed
+    length, speed = world.parameters.grid_length, world.parameters.max_speed
     for s in range(m):
         i = s + 1 if s >= own else s
         if status.shown:
-            see(
-                view,
-                m,
-                s,
-                place,
-                motion,
-                places[i],
-                motions[i],
-                world.parameters.grid_length,
-                world.parameters.max_speed,
-            )
+            see(view, m, s, place, motion, places[i], motions[i], length, speed)
         else:
             see_nothing(view, m, s)
         view.values[5 * m + s] = 1.0 if i < world.constants.num_taggers else 0.0
@@ -428,7 +408,7 @@ class TagContinuous(Environment):
     active, team = "Agent.Present", "Agent.Team"
     info = {"runners": "Game.runners"}
     reset_options = {"x": "Start.x", "y": "Start.y", "heading": "Start.heading"}
-    metadata = {"render_fps": 10}
+    metadata = {"render_fps": 10, "score": "runners"}
     training = CONTINUOUS
 
     def __init__(self, **options: Any):

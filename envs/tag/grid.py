@@ -19,8 +19,8 @@ With ``use_full_observation=False`` float32 [6]: own x and y; x and y of the run
 nearest tagger (of equally near ones the first); 1 for the runner; share of the episode.
 
 Reward: all move at once. When a tagger then stands on the runner's cell, taggers get ``tag_reward_for_tagger`` and the
-runner loses ``tag_penalty_for_runner``; else taggers lose ``step_cost_for_tagger``, which the runner gets. Who is stopped
-by a wall loses ``wall_hit_penalty``. Who swap cells do not meet.
+runner loses ``tag_penalty_for_runner``; else taggers lose ``step_cost_for_tagger``, which the runner gets. Who is
+stopped by a wall loses ``wall_hit_penalty``. Who swap cells do not meet.
 Start: taggers in the middle, the runner at (0, 0); with ``uniform_start`` all anywhere; or where
 ``reset(options={"x": ..., "y": ...})`` puts them, integers [N] each.
 End: terminated by a tag, truncated at ``episode_length`` steps. ``infos["team"]``: 0 taggers, 1 the runner;

@@ -27,9 +27,10 @@ OPTIONS: list[Any] = [
     ("grid", {"num_taggers": 4, "grid_length": 5, "use_full_observation": False, "tag_penalty_for_runner": 5.0}),
     ("continuous", {  # the constants of TAG, which have one build
         "num_taggers": 3, "num_runners": 15, "grid_length": 4.0, "tagging_distance": 0.1, "episode_length": 20,
-        "use_full_observation": False, "num_other_agents_observed": 3, "edge_hit_penalty": -0.1, "step_penalty_for_tagger": -0.01,
-        "step_reward_for_runner": 0.3, "min_acceleration": -0.1, "max_acceleration": 0.1, "num_turn_levels": 20, "max_turn": 2.35,
-        "tag_reward_for_tagger": 10.0, "tag_penalty_for_runner": -7.0, "skill_level_runner": 1.2, "skill_level_tagger": 0.7,
+        "use_full_observation": False, "num_other_agents_observed": 3, "edge_hit_penalty": -0.1,
+        "step_penalty_for_tagger": -0.01, "step_reward_for_runner": 0.3, "min_acceleration": -0.1,
+        "max_acceleration": 0.1, "num_turn_levels": 20, "max_turn": 2.35, "tag_reward_for_tagger": 10.0,
+        "tag_penalty_for_runner": -7.0, "skill_level_runner": 1.2, "skill_level_tagger": 0.7,
     }),
     *(pytest.param(kind, options, marks=FULL) for kind, options in [
         ("grid", {"grid_length": 3}),

@@ -71,9 +71,11 @@ from torch_batchsim import (
     f32,
     function,
     i32,
+    i64,
     system,
+    u32,
 )
-from torch_batchsim.math import clamp, cos, fmod, sin, sqrt
+from torch_batchsim.math import clamp, cos, fmod, from_bits, sin, sqrt, to_bits
 
 from .picture import draw
 from .training import CONTINUOUS
@@ -83,6 +85,7 @@ OBSERVED = Constant("num_other_agents_observed")
 ACCELERATIONS, TURNS = Constant("accelerations"), Constant("turns")
 BLOCK = 16  # agents whose distances the processor compares at once
 FAR, NONE = 1e30, 3e38  # a place whose distance is infinite; a distance beyond all
+NOBODY = 0x7F000000 << 32  # a key beyond all, of a distance whose square is infinite
 HEADINGS = (0.0, math.pi / 2, math.pi, 3 * math.pi / 2)
 TURN = 2 * math.pi
 
@@ -146,9 +149,7 @@ class Spots(Component):  # where the agents in the game are; the others are FAR
 
 
 class Near(Component):  # the nearest agents, nearest first
-    agent: i32[OBSERVED]
-    square: f32[OBSERVED]
-    distance: f32[OBSERVED]
+    key: i64[OBSERVED]  # bits of the distance, which are ordered as the distances are, and the number
 
 
 @system
@@ -272,17 +273,20 @@ def show(world: World, spots: Spots, warp: Warp) -> None:
 
 @function
 def add(near: Near, last: int, agent: int, square: float) -> None:
-    """Put an agent into the list behind those that are not farther, and drop the last one."""
-    distance, s = sqrt(square), last
-    if distance < near.distance[last]:  # two squares may have one root
-        while s > 0 and near.distance[s - 1] > distance:
-            near.agent[s] = near.agent[s - 1]
-            near.square[s] = near.square[s - 1]
-            near.distance[s] = near.distance[s - 1]
+    """Put an agent into the list behind those that are nearer, or as near with a lower number; drop the last one."""
+    key, s = (i64(to_bits(sqrt(square))) << 32) | i64(agent), last
+    if key < near.key[last]:
+        while s > 0 and near.key[s - 1] > key:
+            near.key[s] = near.key[s - 1]
             s -= 1
-        near.agent[s] = agent
-        near.square[s] = square
-        near.distance[s] = distance
+        near.key[s] = key
+
+
+@function
+def reach(key: i64) -> float:
+    """A square that is at least that of every distance less than the one in the key, whatever the root rounds."""
+    distance = from_bits(u32(key >> 32))
+    return distance * distance * 1.000001 + 1e-37
 
 
 @system
@@ -291,13 +295,12 @@ def find_nearest(world: World, row: Row, place: Place, status: Status, near: Nea
     spots = world.get(Spots)
     own, last = i32(row.index), world.constants.num_other_agents_observed - 1
     for s in range(last + 1):
-        near.agent[s] = -1
-        near.square[s] = NONE
-        near.distance[s] = NONE
+        near.key[s] = NOBODY
     if not status.shown:
         return
+    limit = NONE
     for first in range(0, world.constants.padded, BLOCK):
-        nearer, limit = 0, near.square[last]
+        nearer = 0
         for j in range(BLOCK):
             x, y = spots.x[first + j] - place.x, spots.y[first + j] - place.y
             nearer += 1 if x * x + y * y < limit else 0
@@ -306,8 +309,9 @@ def find_nearest(world: World, row: Row, place: Place, status: Status, near: Nea
         for j in range(first, first + BLOCK):
             x, y = spots.x[j] - place.x, spots.y[j] - place.y
             square = x * x + y * y
-            if square < near.square[last] and j != own:
+            if square < limit and j != own:
                 add(near, last, j, square)
+                limit = reach(near.key[last])
 
 
 @function
@@ -339,7 +343,7 @@ def look_at_near(
     motions = world.rows("Agent", Motion)
     length, speed = world.parameters.grid_length, world.parameters.max_speed
     for s in range(m):
-        i = near.agent[s]
+        i = i32(near.key[s] & 0xFFFF) if near.key[s] < NOBODY else -1
         if i >= 0:
             see(view, m, s, place, motion, places[i], motions[i], length, speed)
         else:

@@ -188,7 +188,7 @@ def test_equally_near_agents_go_by_number() -> None:
     x[17], x[5] = 1.5, 1.0
     x[[2, 9, 16]] = torch.tensor([2.0, 1.0, 2.0])  # with the fifth agent, all half a length away
     seen, _ = env.reset(options={"x": x, "y": torch.full((18,), 1.5), "heading": torch.zeros(18)})
-    assert env.unwrapped.sim.tensor("Agent.Near.agent")[0, 17].tolist() == [2, 5, 9]
+    assert (env.unwrapped.sim.tensor("Agent.Near.key")[0, 17] & 0xFFFF).tolist() == [2, 5, 9]
     assert seen[17, :3].sign().tolist() == [1, -1, -1]
     assert seen[17, 15:].tolist() == [1, 0, 0, 1, 1, 1, 0]
 

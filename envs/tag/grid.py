@@ -62,7 +62,7 @@ from torch_batchsim.math import clamp
 from .picture import draw
 from .training import GRID
 
-AGENTS, FEATURES, LENGTH = Constant("agents"), Constant("features"), Constant("grid_length")
+AGENTS, FEATURES = Constant("agents"), Constant("features")
 
 
 class Cell(Component):
@@ -87,8 +87,8 @@ class Game(Component):
 
 
 class Start(Component):  # of the next episode
-    x: i32[AGENTS] = between(0, LENGTH)
-    y: i32[AGENTS] = between(0, LENGTH)
+    x: i32[AGENTS]
+    y: i32[AGENTS]
     given: boolean
 
 
@@ -225,6 +225,10 @@ class TagGrid(Environment):
             return {}
         if len(options) == 1:
             raise ValueError(f"give both x and y of the agents, not only {next(iter(options))}")
+        for name, values in options.items():
+            cells = torch.as_tensor(values)
+            if bool(((cells < 0) | (cells > self.constants.grid_length)).any()):
+                raise ValueError(f"{name} of a start must be within 0 and {self.constants.grid_length}")
         return {"Start.given": True}
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:

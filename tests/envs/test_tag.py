@@ -229,7 +229,7 @@ def test_bad_starts_of_the_grid_are_rejected() -> None:
     good = torch.zeros(11, dtype=torch.int32)
     with pytest.raises(ValueError, match="both x and y"):
         env.reset(options={"x": good})
-    with pytest.raises(ValueError, match="x"):
+    with pytest.raises(ValueError, match="x of a start must be within 0 and 10"):
         env.reset(options={"x": good + 11, "y": good})
 
 

@@ -182,3 +182,5 @@ register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcoo
 register("torch_batchsim/HideSeek-v0", "torch_batchsim.envs.hideseek:HideSeek", max_episode_steps=240)
 register("torch_batchsim/Hanabi-v0", "torch_batchsim.envs.hanabi:Hanabi")
 register("torch_batchsim/Ant-v0", "torch_batchsim.envs.ant:Ant", max_episode_steps=1000)
+register("torch_batchsim/TagContinuous-v0", "torch_batchsim.envs.tag:TagContinuous")
+register("torch_batchsim/TagGrid-v0", "torch_batchsim.envs.tag:TagGrid")

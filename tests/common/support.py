@@ -34,6 +34,7 @@ from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
+from torch_batchsim.envs.tag import TagContinuous
 
 from torch_batchsim import Environment, Simulator, TorchVectorEnv
 from torch_batchsim.build import emulation, jit
@@ -61,6 +62,11 @@ HUNT = partial(
     HideSeek, critic=True, preparation_steps=3, max_episode_steps=12, min_walls=0, min_boxes=0, min_long_boxes=0
 )
 WALK = partial(Ant, max_episode_steps=4)
+# Systems in Python with lanes; runners that leave; neighbours of more agents than lanes compare at once.
+TAG = partial(
+    TagContinuous, num_taggers=3, num_runners=15, grid_length=3.0, tagging_distance=0.1, episode_length=20,
+    use_full_observation=False, num_other_agents_observed=3, num_turn_levels=20,
+)  # fmt: skip
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard, "hideseek": HUNT,
@@ -68,7 +74,7 @@ ENVIRONMENTS = {
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
     **ENVIRONMENTS, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd,
-    "shelf": Shelf, "stool": Stool,
+    "shelf": Shelf, "stool": Stool, "tag": TAG,
 }  # fmt: skip
 EMULATION = emulation.WORDS
 

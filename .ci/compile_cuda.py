@@ -1,10 +1,11 @@
 """Compiles the CUDA units of every environment with nvcc, warnings as errors.
 
-Each executor is compiled for one architecture, so that all see both, and CI is not twice as long. The code for devices
-is compiled of each unit; that for the host, which is two seconds of a core, once for each environment, with one
-executor after the other. (g++ compiles it of each unit in the tests, where CUDA is emulated.) Large units are hardly
-optimised, where nvcc knows how: that would take a minute each, and tests/torch_batchsim/build/test_kernels.py compiles
-a unit with rigid bodies as users do.
+Zoo, which has all that a world can do, forge, which repeats systems, and herd, which sums by warps and blocks, are
+compiled with each executor, another environment with one of them in turn: what it adds are systems, of which executors
+see calls. Each executor is compiled for one architecture. The code for devices is compiled of each unit; that for the
+host, two seconds of a core, once for each environment. (g++ compiles it of each unit in the tests, where CUDA is
+emulated.) Large units are hardly optimised, where nvcc knows how: that would take a minute each, and
+tests/torch_batchsim/build/test_kernels.py compiles a unit with rigid bodies as users do.
 
 Where there is a disassembler, no other unit may have instructions whose results for zeros or NaN are others than g++'s.
 """
@@ -100,9 +101,11 @@ def main() -> None:
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
     executors |= {"hanabi_checked": ["graph"], "cases": ["graph"]}
+    executors |= {"forge": EXECUTORS["cuda"], "herd": EXECUTORS["cuda"]}
     units = []
+    every = list(EXECUTORS["cuda"])
     for i, name in enumerate(sorted(ENVIRONMENTS, key=lambda name: name not in executors)):
-        own = executors.get(name, EXECUTORS["cuda"])
+        own = executors.get(name, [every[i % len(every)]])
         units += [(name, executor, k == i % len(own)) for k, executor in enumerate(own)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for line in pool.map(compile_unit, *zip(*units, strict=True)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from environments.heap import Heap
 from physics_scenes import G, floor
-from support import emulated_cuda, full_but
+from support import emulated_cuda
 
 from torch_batchsim import Archetype, TorchVectorEnv
 from torch_batchsim.bench.physics_worlds import SceneRun, Stage
@@ -178,7 +178,8 @@ def test_a_body_feels_no_neighbour_that_is_gone() -> None:
     assert (wall == -mover).all()
 
 
-@pytest.mark.parametrize("executor", full_but(["per_world"], ["per_world", "graph", "megakernel"]))
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["per_world", "graph", "megakernel"])
 def test_executors_agree_on_forces(executor: str) -> None:
     def played(**own: Any) -> TorchVectorEnv:
         env = TorchVectorEnv(Heap(), num_worlds=9, **own)

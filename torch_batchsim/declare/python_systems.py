@@ -82,7 +82,14 @@ class PythonFunction(Generic[_Parameters, _Result]):
             raise SchemaError(
                 f"{Path(path).name}:{first}: '{self.name}' has another decorator beside @{self.kind}; leave it out"
             )
-        if not _is_code_of(text, self.function.__code__):
+        try:
+            same = _is_code_of(text, self.function.__code__)
+        except SyntaxError:  # by itself it is not valid
+            raise SchemaError(
+                f"{Path(path).name}:{first}: '{self.name}' changes variables of the function around it (nonlocal); "
+                "state lies in components"
+            ) from None
+        if not same:
             raise SchemaError(
                 f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file "
                 "has changed since Python read it; import it again in a new process"
@@ -145,7 +152,7 @@ def function(function: Callable[_Parameters, _Result]) -> PythonFunction[_Parame
     return PythonFunction(function)
 
 
-no_row = 0xFFFFFFFF
+no_row = -1
 """What ``world.index_of`` returns where the archetype has no such row."""
 
 

@@ -53,6 +53,16 @@ _OF_VECTORS: dict[str, dict[tuple[str, ...], str]] = {
 }
 _TESTS = {"isnan", "isinf", "isfinite", "signbit"}
 _PYTHONS_MATH = {"fabs": "abs"}
+_INSTEAD = {
+    "random": "; draw from world.random",
+    "round": "; take rint of torch_batchsim.math",
+    "sum": "; write a loop",
+    "enumerate": "; write for i in range(n)",
+    "zip": "; write for i in range(n)",
+    "sorted": "; write a loop",
+    "list": "; zeros(i32, 5) makes an array",
+    "isinstance": "; types are known: leave it out",
+}
 
 
 class Calls(Expressions):
@@ -101,7 +111,7 @@ class Calls(Expressions):
             if isinstance(value.kind, Array):
                 return self.integer(value.kind.shape[0], node)
             if isinstance(value.kind, Rows):
-                return Value(U32, f"{value.inner}.count", self.python(node, "_0.count", value))
+                return Value(I32, f"i32({value.inner}.count)", self.python(node, "_0.count", value))
             raise self.refuse(node, f"len takes an array or rows, got {value.kind}")
         if given in (int, float, bool):
             (value,) = self.arguments(node, 1, 1, name)
@@ -119,7 +129,8 @@ class Calls(Expressions):
             raise self.refuse(node, f"{ast.unparse(node.func)} is not in systems{instead}")
         if callable(given) and getattr(given, "__globals__", None) is not None:
             raise self.refuse(node, f"{name} is a function of Python: put @function in front of it, with types")
-        raise self.refuse(node, f"{ast.unparse(node.func)} cannot be called in a system")
+        instead = _INSTEAD.get("random" if module == "random" else name, "")
+        raise self.refuse(node, f"{ast.unparse(node.func)} cannot be called in a system{instead}")
 
     def extremum(self, node: ast.Call, name: str) -> Value:
         count = {"abs": (1, 1), "clamp": (3, 3)}.get(name, (2, 8))
@@ -217,7 +228,7 @@ class Calls(Expressions):
         return Value(kind, f"{kind.cpp}{{{', '.join(every)}}}", tree)
 
     def stored_as(self, node: ast.AST, kind: Kind, value: Value) -> Value:
-        """A value that is stored as ``kind``. Raises Refusal where that would lose something silently."""
+        """A value that is stored as ``kind``. Raises SchemaError where that would lose something silently."""
         if value.kind == kind and not isinstance(kind, (Array, Rows, Opaque)):
             if isinstance(kind, (Vector, Record)) or kind == ENTITY:
                 return replace(value, tree=self.python(node, "copied(_0)", value))
@@ -302,9 +313,10 @@ class Calls(Expressions):
             values.append(self.stored_as(node.args[0], U32, self.value(node.args[0])))
         if name in ("min", "max"):
             values.append(self.stored_as(node.args[1], body.kind, self.value(node.args[1])))
-        results: dict[str, Kind] = {"count": U32, "any": BOOL, "all": BOOL, "for_each": VOID, "once": VOID}
+        results: dict[str, Kind] = {"count": I32, "any": BOOL, "all": BOOL, "for_each": VOID, "once": VOID}
         kind = results.get(name, body.kind)
         text = f"{owner.text}.{name}({', '.join([*(value.text for value in values), body.text])})"
+        text = f"i32({text})" if name == "count" else text
         if name == "sum" and isinstance(kind, Number) and kind.is_float:  # in the engine's order
             form = "{l}.sum({1}, [&](u32 i) { return {0}[i]; })"
             thunk = self.thunks.number(Thunk(self.around.namespace, form, (Array(kind.cpp, kind, (0,)), U32), kind))
@@ -328,7 +340,7 @@ class Calls(Expressions):
             raise self.refuse(node, f"write a lambda with {len(parameters)} arguments, or a function in the system")
         names = [each.arg for each in node.args.args]
         for name in names:
-            self.variables[name] = Variable(name, U32, name, fixed="an item's number")
+            self.variables[name] = Variable(name, I32, f"i32({name})", fixed="an item's number")
             self.assigned.add(name)
         value = self.value(node.body)
         for name in names:
@@ -340,7 +352,7 @@ class Calls(Expressions):
 
     def draw(self, node: ast.Call, owner: Value, name: str) -> Value:
         forms: dict[str, tuple[tuple[int, int], Number, Number]] = {
-            "uniform": ((0, 2), F32, F32), "below": ((1, 1), U32, U32), "integer": ((2, 2), I32, I32),
+            "uniform": ((0, 2), F32, F32), "below": ((1, 1), U32, I32), "integer": ((2, 2), I32, I32),
             "chance": ((1, 1), F32, BOOL), "normal": ((0, 0), F32, F32), "bits": ((0, 0), U32, U32),
         }  # fmt: skip
         if name not in forms:
@@ -351,14 +363,15 @@ class Calls(Expressions):
             raise self.refuse(node, "world.random.uniform takes no argument, or low and high")
         values = [self.stored_as(each, taken, value) for each, value in zip(node.args, values, strict=True)]
         world, item = owner.kind.values  # type: ignore[attr-defined]
-        if item is None:
-            return self.engine(node, f"{{w}}.random().{name}({places_of(values)})", values, result, world)
-        return self.engine(node, f"{{w}}.random({{0}}).{name}({places_of(values, 1)})", [item, *values], result, world)
+        form = f"{{w}}.random().{name}({places_of(values)})"
+        if item is not None:
+            form, values = f"{{w}}.random({{0}}).{name}({places_of(values, 1)})", [item, *values]
+        return self.engine(node, f"i32({form})" if name == "below" else form, values, result, world)
 
     def of_world(self, node: ast.Call, owner: Value, name: str) -> Value:
         if name in ("step", "episode", "repetition"):
             self.arguments(node, 0, 0, f"world.{name}")
-            return self.engine(node, f"{{w}}.{name}()", [], U32, owner)
+            return self.engine(node, f"i32({{w}}.{name}())", [], I32, owner)
         if name in WORLD_METHODS:
             return getattr(self, f"of_{name}")(node, owner)  # type: ignore[no-any-return]
         known = ["id", "parameters", "constants", "random", *WORLD_METHODS]
@@ -431,12 +444,12 @@ class Calls(Expressions):
 
     def of_count(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, 'world.count("Archetype")', 1)
-        return self.engine(node, f"{{w}}.count<{self.archetype(node.args[0])}>()", [], U32, owner)
+        return self.engine(node, f"i32({{w}}.count<{self.archetype(node.args[0])}>())", [], I32, owner)
 
     def of_index_of(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, 'world.index_of("Archetype", entity)', 2)
-        form = f"{{w}}.index_of<{self.archetype(node.args[0])}>({{0}})"
-        return self.engine(node, form, [self.entity(node.args[1])], U32, owner)
+        form = f"i32({{w}}.index_of<{self.archetype(node.args[0])}>({{0}}))"
+        return self.engine(node, form, [self.entity(node.args[1])], I32, owner)
 
     def of_entity(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, 'world.entity("Archetype", index)', 2)

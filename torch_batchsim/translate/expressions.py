@@ -17,6 +17,7 @@ from ..base.names import suggestion
 from ..declare.fields import Struct
 from ..declare.python_systems import PythonFunction
 from ..declare.schema import Component
+from ..errors import SchemaError
 from ..types import FieldType
 from .kinds import (
     BOOL,
@@ -35,7 +36,7 @@ from .kinds import (
     Rows,
     Vector,
 )
-from .surroundings import Refusal, Signature, Surroundings, Written, refusal
+from .surroundings import Signature, Surroundings, Written, refusal
 from .thunks import Thunk, Thunks
 
 MISSING = object()
@@ -123,7 +124,7 @@ class Expressions:
         self.whole: Any = None  # the expression that is all of a statement: its calls may write what others read
         self.bodies: dict[str, tuple[int, Kind]] = {}  # functions within the system: their arguments and results
 
-    def refuse(self, node: ast.AST, message: str) -> Refusal:
+    def refuse(self, node: ast.AST, message: str) -> SchemaError:
         return refusal(self.source, node, message)
 
     # ---- the same in Python ------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ class Expressions:
     # ---- expressions -------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        """Any expression. Raises Refusal for one that systems cannot have."""
+        """Any expression. Raises SchemaError for one that systems cannot have."""
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
             raise self.refuse(node, _refused(node))
@@ -299,6 +300,9 @@ class Expressions:
         given = self.static(node)
         if given is MISSING:
             known = [*self.variables, *(name for name in self.names if not name.startswith("__"))]
+            stored = (each for each in ast.walk(self.source.tree) if isinstance(getattr(each, "ctx", None), ast.Store))
+            if any(isinstance(each, ast.Name) and each.id == node.id for each in stored):
+                raise self.refuse(node, f"{node.id!r} has no value here: assign it before, also where no loop runs")
             raise self.refuse(node, f"{node.id!r} is not defined{suggestion(node.id, known)}")
         return self.of_object(given, node, node.id)
 
@@ -319,7 +323,7 @@ class Expressions:
         if isinstance(kind, Opaque):
             return self.of_engine(node, owner, name)
         if isinstance(kind, Rows) and name == "count":
-            return Value(U32, f"{owner.inner}.count", self.python(node, "_0.count", owner))
+            return Value(I32, f"i32({owner.inner}.count)", self.python(node, "_0.count", owner))
         raise self.refuse(node, f"{kind} has no {name!r}")
 
     def member(self, node: ast.AST, kind: Record, owner: Value, name: str) -> Value:
@@ -337,7 +341,7 @@ class Expressions:
         tree = self.python(node, f"_0.{name}", owner)
         if kind.cpp == "World":
             if name == "id":
-                return self.engine(node, "{w}.id", [], U32, owner)
+                return self.engine(node, "i32({w}.id)", [], I32, owner)
             if name == "parameters":
                 return Value(Opaque("parameters", self.around.parameters), f"{owner.text}.parameters", tree)
             if name == "constants":
@@ -346,17 +350,18 @@ class Expressions:
                 return Value(Opaque("Random", (owner, None)), f"{owner.text}.random()", owner.tree)
             known = ["id", "parameters", "constants", "random", *WORLD_METHODS]
             raise self.refuse(node, f"a world has no {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
-        if kind.cpp == "Episode" and name in _EPISODE:
-            return Value(_EPISODE[name], f"{owner.text}.{name}", tree, place=owner.place if name != "step" else None)
-        if kind.cpp == "Row" and name in ("index", "count"):
-            return Value(U32, f"{owner.text}.{name}", tree)
+        if kind.cpp == "Episode" and name in ("terminated", "truncated"):
+            return Value(BOOL, f"{owner.text}.{name}", tree, place=owner.place)
+        # Counts and numbers of rows are i32 here: u32 would turn `row.index - 1` into four billion.
+        if (kind.cpp == "Episode" and name == "step") or (kind.cpp == "Row" and name in ("index", "count")):
+            return Value(I32, f"i32({owner.text}.{name})", tree)
         if values is not None and name in values:
             if kind.cpp == "constants":
                 return self.named_constant(name, node)
             return Value(option_kind(values[name]), f"{owner.text}.{name}", tree)
         if kind.cpp == "parameters" and name in self.around.libraries and values is self.around.parameters:
             return Value(Opaque("parameters", self.around.libraries[name]), f"{owner.text}.{name}", tree)
-        known = list(values or _EPISODE if kind.cpp != "Row" else ("index", "count"))
+        known = list(values or _ATTRIBUTES.get(kind.cpp, ()))
         raise self.refuse(node, f"{ast.unparse(node)} does not exist{suggestion(name, known)}; there are {known}")
 
     def _Subscript(self, node: ast.Subscript) -> Value:
@@ -524,7 +529,7 @@ class Expressions:
             return Value(kind, f"{left.inner} / {right.inner}", tree, atom=False)
         if isinstance(operator, (ast.FloorDiv, ast.Mod)):
             if kind.is_float:
-                instead = "floor(a / b)" if isinstance(operator, ast.FloorDiv) else "fmod(a, b)"
+                instead = "floor(a / b)" if isinstance(operator, ast.FloorDiv) else "a - b * floor(a / b)"
                 raise self.refuse(node, f"// and % take integers; write {instead}")
             if right.literal == 0:
                 raise self.refuse(node, "a division by zero")
@@ -671,7 +676,7 @@ class Expressions:
         return Value(left.kind, f"{condition.inner} ? {left.inner} : {right.inner}", tree, atom=False)
 
 
-_EPISODE: dict[str, Number] = {"step": U32, "terminated": BOOL, "truncated": BOOL}
+_ATTRIBUTES = {"Episode": ("step", "terminated", "truncated"), "Row": ("index", "count")}
 
 
 def _single(value: float) -> str:
@@ -759,16 +764,16 @@ def _refused(node: ast.expr) -> str:
         "Lambda": "a lambda; write a @function",
         "ListComp": "a list; use an array field, or a loop",
         "GeneratorExp": "a generator; write a loop",
-        "DictComp": "a dict",
-        "SetComp": "a set",
+        "DictComp": "a dict; write if and elif, or an array",
+        "SetComp": "a set; write an array of booleans",
         "List": "a list; a table is a tuple of the module",
-        "Dict": "a dict",
-        "Set": "a set",
-        "Tuple": "a tuple; assign its parts, or make it a constant of the module",
+        "Dict": "a dict; write if and elif, or an array",
+        "Set": "a set; write an array of booleans",
+        "Tuple": "a tuple here; write its parts (`x == 1 or x == 2`), or make it a constant of the module",
         "JoinedStr": "a text; world.fail takes a name and a number",
         "NamedExpr": "an assignment within an expression; assign before",
         "Await": "await",
-        "Yield": "yield",
+        "Yield": "yield; write a loop",
         "Starred": "a starred expression",
     }.get(type(node).__name__, type(node).__name__)
     return f"systems cannot have {instead}"

@@ -39,7 +39,7 @@ class Translation:
             self.signature_of(each)
 
     def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
-        """Translate a function, once. Raises Refusal for recursion."""
+        """Translate a function, once. Raises SchemaError for recursion."""
         if function in self.signatures:
             return self.signatures[function]
         if function in self._open:

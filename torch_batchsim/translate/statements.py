@@ -18,7 +18,7 @@ from ..errors import SchemaError
 from ..types import FieldType
 from .calls import Calls
 from .expressions import MISSING, Value, Variable
-from .kinds import F32, OF_PYTHON, U32, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .kinds import F32, I32, OF_PYTHON, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
 from .surroundings import Signature
 
 _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: "Block"}
@@ -76,7 +76,10 @@ class Statements(Calls):
             return None
         if falls_through or len(values) < len(self.results):
             raise self.refuse(self.source.tree, f"{self.function.name} returns a value on some paths only")
-        declared = self.of_annotation(self.source.tree, self.function.annotations.get("return"))
+        given = self.function.annotations.get("return")
+        if getattr(given, "__origin__", given) is tuple:
+            raise self.refuse(self.source.tree, "a function returns one value; write more into an array that it takes")
+        declared = self.of_annotation(self.source.tree, given)
         kind = declared or values[0][1].kind
         for node, value in values:
             if value.kind != kind and declared is None:
@@ -97,7 +100,7 @@ class Statements(Calls):
             given = self.function.annotations.get(argument.arg)
             if given is None:
                 raise self.refuse(
-                    argument, f"{argument.arg} has no type; write {argument.arg}: {_likely(argument.arg)}"
+                    argument, f"{argument.arg} has no type; write {self.likely(argument.arg)}"
                 )
             found.append((argument.arg, self.parameter(argument, given)))
         if isinstance(self.function, PythonSystem) and not (
@@ -105,6 +108,12 @@ class Statements(Calls):
         ):
             raise self.refuse(self.source.tree, f"system {self.function.name} takes world: World first")
         return found
+
+    def likely(self, name: str) -> str:
+        kind = {"world": "World", "episode": "Episode", "row": "Row"}.get(name)
+        if kind is None and not isinstance(self.function, PythonSystem):
+            return f"{name}: int, {name}: float or the name of a component"
+        return f"{name}: {kind or 'Component'}"
 
     def parameter(self, node: ast.arg, given: Any) -> str:
         name = node.arg
@@ -269,7 +278,7 @@ class Statements(Calls):
     def loop(self, node: ast.While | ast.For, head: str, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Translate a loop's body; the statements in Python."""
         if node.orelse:
-            raise self.refuse(node.orelse[0], "a loop has no else in systems")
+            raise self.refuse(node, "a loop has no else in systems; note in a variable whether it broke off")
         self.emit(node, f"{head} {{")
         before = set(self.assigned)
         _, trees = self.inner(body)
@@ -369,7 +378,7 @@ class Statements(Calls):
         outer, self.outside = self.outside, {variable.place for variable in self.variables.values()}
         for name in arguments:
             self.check_name(node, name)
-            self.variables[name] = Variable(name, U32, name, fixed="an item's number")
+            self.variables[name] = Variable(name, I32, f"i32({name})", fixed="an item's number")
             self.assigned.add(name)
         own = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for name in own & set(before[1]):
@@ -434,7 +443,7 @@ class Statements(Calls):
                 self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
                 values.append(Value(value.kind, name, self.python(node, name)))
         else:
-            raise self.refuse(node, f"{len(targets)} variables take {len(targets)} values")
+            raise self.refuse(node, f"{len(targets)} variables take as many values with commas between")
         for target, value in zip(targets, values, strict=True):
             if isinstance(target, ast.Name):
                 self.assign_name(node, target, value, None)
@@ -660,16 +669,15 @@ def written_names(tree: ast.FunctionDef) -> set[str]:
     return found
 
 
-def _likely(name: str) -> str:
-    return {"world": "World", "episode": "Episode", "row": "Row"}.get(name, "Component")
-
-
 def _refused(node: ast.stmt) -> str:
     instead = {
-        "With": "with", "AsyncFor": "async", "Raise": "raise; report by world.fail", "Try": "try",
-        "Assert": "assert; report by world.fail", "Import": "import; import in the module", "Delete": "del",
+        "With": "with; write what it does in the system", "AsyncFor": "async; write for",
+        "Raise": "raise; report by world.fail", "Try": "try; test with if before, and report by world.fail",
+        "Assert": "assert; report by world.fail", "Import": "import; import in the module",
+        "Delete": "del; a row of the world is destroyed by world.destroy",
         "ImportFrom": "import; import in the module", "Global": "global; state lies in components",
-        "Nonlocal": "nonlocal", "FunctionDef": "a function within a system; write a @function",
+        "Nonlocal": "nonlocal; state lies in components",
+        "FunctionDef": "a function within a system; write a @function",
         "ClassDef": "a class", "Match": "match; write if and elif",
     }.get(type(node).__name__, type(node).__name__)  # fmt: skip
     return f"systems cannot have {instead}"

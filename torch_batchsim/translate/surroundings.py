@@ -15,18 +15,14 @@ from ..types import FieldType
 from .kinds import Array, Kind, Record, of_field
 
 
-class Refusal(SchemaError):
-    """A part of a function that systems cannot have, with its line, and what to write instead."""
-
-
-def refusal(source: FunctionSource, node: ast.AST, message: str) -> Refusal:
-    """The error about a node: file, line and column, the message, the line itself."""
+def refusal(source: FunctionSource, node: ast.AST, message: str) -> SchemaError:
+    """The error about a part of a function that systems cannot have: file, line, message, the line itself."""
     line, column = getattr(node, "lineno", source.tree.lineno), getattr(node, "col_offset", 0)
     text = source.line(line)
     indent = len(source.lines[0]) - len(source.lines[0].lstrip())  # a tree of dedented text counts from there
     mark = f"\n{' ' * (7 + column + indent)} ^" if text else ""
     shown = f"\n{line:>5} | {text}{mark}" if text else ""
-    return Refusal(f"{source.path.name}:{line}: {message}{shown}")
+    return SchemaError(f"{source.path.name}:{line}: {message}{shown}")
 
 
 @dataclass(frozen=True)

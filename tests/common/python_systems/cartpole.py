@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_batchsim.envs.cartpole.env import CartPole, CartState, Push
 
-from torch_batchsim import Episode, Reward, TaskGraph, World, system, u32
+from torch_batchsim import Episode, Reward, TaskGraph, World, system
 from torch_batchsim.math import sincos
 
 
@@ -32,7 +32,7 @@ def judge(world: World, cart: CartState, reward: Reward, episode: Episode) -> No
     far = abs(cart.x) > world.parameters.x_threshold
     fell = far | (abs(cart.theta) > world.parameters.theta_threshold_radians)
     episode.terminated = fell
-    episode.truncated = episode.step >= u32(world.parameters.max_episode_steps)
+    episode.truncated = episode.step >= world.parameters.max_episode_steps
     reward.value = (-1.0 if fell else 0.0) if world.parameters.sutton_barto_reward else 1.0
 
 

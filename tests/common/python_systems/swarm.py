@@ -19,7 +19,7 @@ from torch_batchsim.envs.swarm.env import (
     View,
 )
 
-from torch_batchsim import Entity, Episode, Reward, Row, TaskGraph, Warp, World, f32, function, i32, no_row, system, u32
+from torch_batchsim import Entity, Episode, Reward, Row, TaskGraph, Warp, World, f32, function, i32, no_row, system
 from torch_batchsim.math import clamp, sqrt, to_i32
 
 
@@ -97,7 +97,7 @@ def chase(world: World, place: Place, mind: Mind, motion: Motion, row: Row, me: 
     distance = max(sqrt(squared_distance(x, y)), 1e-6)
     speed = min(world.parameters.drone_speed, distance)
     motion.x, motion.y = speed * (x / distance), speed * (y / distance)
-    reload = u32(world.parameters.drone_reload)
+    reload = world.parameters.drone_reload
     if row.index % reload != world.step() % reload:
         return
     fast = world.parameters.bullet_speed
@@ -198,7 +198,7 @@ def judge(world: World, episode: Episode) -> None:
     for hull in world.rows("Ship", Hull):
         over = over and hull.left == 0
     episode.terminated = over
-    episode.truncated = episode.step >= u32(world.parameters.max_episode_steps)
+    episode.truncated = episode.step >= world.parameters.max_episode_steps
 
 
 @function

@@ -92,7 +92,7 @@ BODIES = {
     "ball.speed = ball.column / 2": r"/ of integers: write f32\(a\) / f32\(b\), or a // b",
     "ball.speed = ball.speed // 2": r"// and % take integers; write floor\(a / b\)",
     "ball.speed = ball.speed ** 2": r"\*\* is not in systems: write x \* x, or pow\(x, y\)",
-    "ball.column = world.id - ball.column": r"u32 meets i32: convert one, by i32\(...\) or u32\(...\)",
+    "ball.column = u32(3) - ball.column": r"u32 meets i32: convert one, by i32\(...\) or u32\(...\)",
     "ball = 3": "'ball' is a component; assign to its fields",
     "x = ball.column\n    x = 1.5": "'x' is i32 and would lose decimals",
     "if ball.column > 1:\n        x = 1\n    ball.column = x": "'x' may be without a value here",

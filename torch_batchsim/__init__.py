@@ -168,3 +168,5 @@ register("torch_batchsim/Overcooked-v0", "torch_batchsim.envs.overcooked:Overcoo
 register("torch_batchsim/HideSeek-v0", "torch_batchsim.envs.hideseek:HideSeek", max_episode_steps=240)
 register("torch_batchsim/Hanabi-v0", "torch_batchsim.envs.hanabi:Hanabi")
 register("torch_batchsim/Ant-v0", "torch_batchsim.envs.ant:Ant", max_episode_steps=1000)
+for _game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):
+    register(f"torch_batchsim/MinAtar-{_game}-v0", f"torch_batchsim.envs.minatar:{_game}", max_episode_steps=5000)

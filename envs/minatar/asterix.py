@@ -58,7 +58,7 @@ def begin(world: World, player: Player, clock: Clock):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.constants.minimal_actions else choice.action)
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
 
 
 @system
@@ -104,7 +104,6 @@ def walk(world: World, move: Move, player: Player, things: Things, clock: Clock,
         player.y = max(player.y - 1, 1)
     elif move.action == Action.DOWN:
         player.y = min(player.y + 1, 8)
-    reward.value = 0
     touch(player, things, reward, episode)
     if clock.move == 0:
         clock.move = clock.move_every

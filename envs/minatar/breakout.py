@@ -52,7 +52,7 @@ def serve(world: World, ball: Ball, paddle: Paddle, bricks: Bricks):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.constants.minimal_actions else choice.action)
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
 
 
 @system
@@ -69,7 +69,6 @@ def fly(world: World, ball: Ball, paddle: Paddle, bricks: Bricks, reward: Reward
     from_y = ball.y
     x = from_x + ball.dx
     y = from_y + ball.dy
-    reward.value = 0
     if x < 0 or x > 9:
         x = clamp(x, 0, 9)
         ball.dx = -ball.dx

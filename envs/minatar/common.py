@@ -21,7 +21,6 @@ from gymnasium.spaces import Discrete
 from torch_batchsim import (
     Component,
     Constant,
-    Constants,
     Environment,
     Episode,
     Option,
@@ -82,6 +81,7 @@ def limit(world: World, episode: Episode):
 
 
 _SHARED = {
+    "minimal_actions": Option(True, help="those that the game uses, not all six"),
     "sticky_action_prob": Option(0.1, minimum=0.0, maximum=1.0, help="chance that the last action is done again"),
     "max_episode_steps": Option(5000, minimum=1),
 }
@@ -94,7 +94,6 @@ class MinAtar(Environment):
 
     channels: ClassVar[tuple[str, ...]]
     used: ClassVar[tuple[int, ...]]  # the minimal actions
-    constants = Constants(minimal_actions=Option(True, help="those that the game uses, not all six"))
     parameters = PARAMETERS
     observation, action = "Game.View", "Game.Choice.action"
     metadata = {"render_fps": 10}
@@ -105,7 +104,7 @@ class MinAtar(Environment):
 
     @property
     def action_space(self) -> Discrete:
-        return Discrete(len(self.used) if self.constants.minimal_actions else len(Action))
+        return Discrete(len(self.used) if self.parameters.minimal_actions else len(Action))
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         return draw(world["Game.View.cells"][0], self.channels)

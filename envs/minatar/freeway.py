@@ -12,6 +12,7 @@ End: terminated after 2,501 steps.
 from __future__ import annotations
 
 from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, function, i32, system
+from torch_batchsim.math import clamp
 
 from .common import Action, Choice, MinAtar, Move, View, clear, limit, stick
 from .training import SWEEP, TRAINING
@@ -50,7 +51,7 @@ def line_up(world: World, chicken: Chicken, cars: Cars):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.constants.minimal_actions else choice.action)
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
 
 
 @system
@@ -62,7 +63,6 @@ def walk(world: World, move: Move, chicken: Chicken, cars: Cars, reward: Reward)
         elif move.action == Action.DOWN:
             chicken.wait = PACE
             chicken.y = min(chicken.y + 1, 9)
-    reward.value = 0
     if chicken.y == 0:
         reward.value = 1
         chicken.y = 9
@@ -70,19 +70,24 @@ def walk(world: World, move: Move, chicken: Chicken, cars: Cars, reward: Reward)
     chicken.wait = max(chicken.wait - 1, 0)
 
 
+@function
+def touched(chicken: Chicken, cars: Cars) -> bool:
+    return 1 <= chicken.y <= 8 and cars.x[clamp(chicken.y - 1, 0, 7)] == COLUMN
+
+
 @system
 def drive(world: World, chicken: Chicken, cars: Cars, episode: Episode):
-    for i in range(8):
-        touches = cars.x[i] == COLUMN
-        if cars.wait[i] == 0:
-            cars.wait[i] = abs(cars.speed[i])
-            x = cars.x[i] + (1 if cars.speed[i] > 0 else -1)
-            cars.x[i] = 9 if x < 0 else 0 if x > 9 else x
-            touches = touches or cars.x[i] == COLUMN
-        else:
-            cars.wait[i] -= 1
-        if touches and chicken.y == i + 1:
-            chicken.y = 9
+    hit = touched(chicken, cars)
+    for i in range(8):  # without branches, so that the compiler moves all at once
+        speed = cars.speed[i]
+        moves = cars.wait[i] == 0
+        x = cars.x[i] + (1 if speed > 0 else -1)
+        x = 9 if x < 0 else x
+        x = 0 if x > 9 else x
+        cars.x[i] = x if moves else cars.x[i]
+        cars.wait[i] = abs(speed) if moves else cars.wait[i] - 1
+    if hit or touched(chicken, cars):
+        chicken.y = 9
     episode.terminated = episode.step >= LAST_STEP
 
 

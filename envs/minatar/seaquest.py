@@ -18,7 +18,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torch_batchsim import Archetype, Component, Episode, Reward, Struct, TaskGraph, World, boolean, function, i8, i32, system
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Episode,
+    Reward,
+    Struct,
+    TaskGraph,
+    World,
+    boolean,
+    function,
+    i8,
+    i32,
+    system,
+)
 
 from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
 from .training import SWEEP, TRAINING
@@ -140,10 +153,10 @@ def first_at(shoal: Shoal, x: i32, y: i32) -> i32:
 @function
 def opposes(shoal: Shoal, row: i32, right: bool) -> bool:
     """Whether a thing in the row moves the other way."""
+    found = False
     for i in range(shoal.count):
-        if shoal.things[i].y == row and shoal.things[i].right != right:
-            return True
-    return False
+        found = found or (shoal.things[i].y == row and shoal.things[i].right != right)
+    return found
 
 
 @function
@@ -161,7 +174,7 @@ def is_out(x: i32) -> bool:
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.constants.minimal_actions else choice.action)
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
 
 
 @system
@@ -211,7 +224,6 @@ def steer(world: World, move: Move, sub: Sub, sea: Sea):
 @system
 def fly(world: World, sea: Sea, reward: Reward):
     """The player's bullets, the last first."""
-    reward.value = 0
     for i in range(sea.bullets.count - 1, -1, -1):
         advance(sea.bullets, i)
         x, y = i32(sea.bullets.things[i].x), i32(sea.bullets.things[i].y)
@@ -382,9 +394,7 @@ class Seaquest(MinAtar):
     parameters = RAMPING
     archetypes = [Archetype("Game", Sea, Sub, Clock, Arrivals, Choice, Move, View, Reward, count=1)]
     start = TaskGraph(begin)
-    step = TaskGraph(
-        decide, spawn, steer, fly, drift, swim_subs, run_torpedoes, swim_fish, breathe, limit
-    )
+    step = TaskGraph(decide, spawn, steer, fly, drift, swim_subs, run_torpedoes, swim_fish, breathe, limit)
     observe = TaskGraph(look)
     faults = ("full",)
     training = TRAINING["seaquest"]

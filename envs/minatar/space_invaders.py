@@ -60,7 +60,7 @@ def begin(world: World, cannon: Cannon, aliens: Aliens):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.constants.minimal_actions else choice.action)
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
 
 
 @system

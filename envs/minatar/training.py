@@ -1,10 +1,11 @@
 """Settings of PPO for each game, found by trial: see ``Environment.training``."""
 
 _PPO = {
-    "total_steps": 5_000_000,
+    "total_steps": 2_000_000,
     "num_envs": 256,
     "num_steps": 32,
     "num_minibatches": 8,
+    "update_epochs": 2,
     "learning_rate": 1e-3,
     "gamma": 0.99,
     "ent_coef": 0.01,

@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import full_but
+import torch
+from support import assert_same_bits, full_but, snapshot
 from torch_batchsim.envs.minatar import Asterix, Breakout, Freeway, Seaquest, SpaceInvaders
 from torch_batchsim.envs.minatar.common import MinAtar
 
 import torch_batchsim
-from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim import Simulator, TorchVectorEnv, WorldFault
+from torch_batchsim.build import emulation
+from torch_batchsim.resolve.executors import EXECUTORS
+from torch_batchsim.resolve.program import Program
 
 Columns = Callable[[str], np.ndarray]  # of all worlds, by the name after "Game."; what is written there is the state
 
@@ -218,3 +222,132 @@ def test_rare_situations_are_the_originals(name: str) -> None:
     options = {"difficulty_ramping": False} if ramps else {}
     assert play(name, 400, varied=True).reward > 50
     assert play(name, 150, varied=True, sticky_action_prob=0.5, **options).reward > 10
+
+
+# ---- without the original ------------------------------------------------------------------------------------------
+
+DIGESTS = {
+    "asterix": 2091065754, "breakout": 3300823299, "freeway": 1979813831, "seaquest": 4102730715,
+    "space_invaders": 857923033,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_games_are_those_that_were_compared(name: str) -> None:
+    env = TorchVectorEnv(GAMES[name].environment(minimal_actions=False), WORLDS, output="numpy")
+    observations, _ = env.reset(seed=1)
+    generator = np.random.default_rng(0)
+    digest = zlib.crc32(observations.tobytes())
+    for _ in range(300):
+        actions = chosen(name, observations, generator.integers(0, 6, WORLDS), generator)
+        observations, rewards, terminations, _, infos = env.step(actions)
+        for array in (observations, rewards, terminations, infos["final_obs"]):
+            digest = zlib.crc32(array.tobytes(), digest)
+    assert digest == DIGESTS[name]
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_spaces_and_minimal_actions(name: str) -> None:
+    game = GAMES[name]
+    minimal = TorchVectorEnv(game.environment(sticky_action_prob=0), 4)
+    full = TorchVectorEnv(game.environment(sticky_action_prob=0, minimal_actions=False), 4)
+    assert minimal.single_observation_space == full.single_observation_space
+    assert minimal.single_observation_space.shape == (10, 10, len(game.environment.channels))
+    assert minimal.single_observation_space.high.max() == 1
+    assert (minimal.single_action_space.n, full.single_action_space.n) == (len(game.environment.used), 6)
+    minimal.reset(seed=3)
+    full.reset(seed=3)
+    used = np.array(game.environment.used)
+    for actions in np.random.default_rng(0).integers(0, len(used), (60, 4)):
+        given, expected = minimal.step(actions), full.step(used[actions])
+        for mine, theirs in zip(given[:4], expected[:4], strict=True):
+            assert (mine == theirs).all()
+
+
+def test_actions_stick_within_an_episode() -> None:
+    env = TorchVectorEnv(Breakout(sticky_action_prob=1), 8, autoreset_mode="NextStep")
+    env.reset(seed=0)
+    paddle = env.sim.tensor("Game.Paddle.x")
+    for _ in range(5):
+        env.step(np.full(8, 2))
+        assert (paddle == 4).all()  # nothing, over and over
+    env = TorchVectorEnv(Breakout(sticky_action_prob=0), 8, autoreset_mode="NextStep")
+    env.reset(seed=0)
+    for step in range(5):
+        env.step(np.full(8, 2))
+        assert (env.sim.tensor("Game.Paddle.x") == 5 + step).all()
+
+
+def test_episodes_end_at_the_limit_of_steps() -> None:
+    env = TorchVectorEnv(Freeway(max_episode_steps=7), 3)
+    env.reset(seed=0)
+    flags = [env.step(np.zeros(3, np.int64))[2:4] for _ in range(14)]
+    assert [bool(truncations.all()) for _, truncations in flags] == [False] * 6 + [True] + [False] * 6 + [True]
+    assert not any(terminations.any() for terminations, _ in flags)
+    env = TorchVectorEnv(Freeway(), 3)
+    env.reset(seed=0)
+    env.episode_steps = torch.full((3,), 2500)
+    _, _, terminations, truncations, _ = env.step(np.zeros(3, np.int64))
+    assert terminations.all() and not truncations.any()
+
+
+def test_a_sea_that_is_full_is_a_fault() -> None:
+    env = TorchVectorEnv(Seaquest(), 2)
+    env.reset(seed=0)
+    env.sim.tensor("Game.Sea.bullets.count")[1] = 48
+    with pytest.raises(WorldFault, match="full"):
+        env.step(np.full(2, 5))
+
+
+BAD = {"sticky_action_prob": 1.5, "difficulty_ramping": True, "minimal_actions": 3, "max_episode_steps": 0}
+
+
+@pytest.mark.parametrize("options", [{name: value} for name, value in BAD.items()], ids=BAD)
+def test_bad_options(options: dict[str, Any]) -> None:
+    name = next(iter(options))
+    with pytest.raises((ValueError, TypeError), match=name):
+        torch_batchsim.make_vec("torch_batchsim/MinAtar-Breakout-v0", num_envs=2, **options)
+
+
+def test_unknown_games() -> None:
+    with pytest.raises(Exception, match="MinAtar-Pong"):
+        torch_batchsim.make_vec("torch_batchsim/MinAtar-Pong-v0", num_envs=2)
+
+
+@pytest.mark.parametrize("name", full_but(["breakout"], GAMES))
+def test_python_has_the_same_bits(name: str) -> None:
+    made = GAMES[name].environment()
+    check_same_bits(Simulator(made, 2), Simulator(made, 2, executor="python"), steps=12)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", GAMES)
+def test_other_executors_have_the_same_bits(name: str) -> None:
+    made = GAMES[name].environment()
+    program = Program(made)
+    emulated = [Simulator(made, 3, _library=emulation.load(program, executor)) for executor in EXECUTORS["cuda"]]
+    check_same_bits(Simulator(made, 3), Simulator(made, 3, executor="per_world"), *emulated, steps=60)
+
+
+def check_same_bits(*sims: Simulator, steps: int) -> None:
+    for sim in sims:
+        sim.reset(seed=5)
+    actions = sims[0].tensor("Game.Choice.action")
+    choices = len(type(sims[0].environment).used)
+    for wanted in np.random.default_rng(0).integers(0, choices, (steps, *actions.shape)):
+        for sim in sims:
+            sim.tensor("Game.Choice.action").copy_(torch.from_numpy(wanted))
+            sim.step()
+    for sim in sims[1:]:
+        assert_same_bits(snapshot(sim), snapshot(sims[0]))
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_a_picture_shows_every_cell(name: str) -> None:
+    env = TorchVectorEnv(GAMES[name].environment(), 2, render_mode="rgb_array")
+    observations, _ = env.reset(seed=0)
+    first, _ = env.render()
+    assert first.shape == (160, 160, 3)
+    cells = first[8::16, 8::16]
+    lit = (cells != cells[0, 5] if name == "breakout" else cells != (28, 31, 46)).any(-1)
+    assert np.array_equal(lit, observations[0].numpy().any(-1))

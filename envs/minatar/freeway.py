@@ -1,8 +1,8 @@
 """Freeway: a chicken crosses eight lanes of cars.
 
 The chicken stands in the column x = 4 and moves up or down, at most every third step. A car that touches it puts it
-back to the lower edge. Cars leave at one edge and come in at the other; a car of speed 1 moves in every second step, one
-of speed 5 in every sixth.
+back to the lower edge. Cars leave at one edge and come in at the other; a car of speed 1 moves in every second step,
+one of speed 5 in every sixth.
 
 Reward: 1 for each time that it reaches the upper edge; then it is back at the lower one, and all cars get new speeds
 and directions. Start: cars at the left edge with drawn speeds and directions.

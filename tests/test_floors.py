@@ -19,7 +19,7 @@ ENGINE = ROOT / "torch_batchsim"
 GROUND = ["errors", "base", "types"]  # below all packages
 # What environments and trainers may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {
-    "envs": {"base.names", "draw", "grid", "physics", "rays", "types"},
+    "envs": {"base.names", "draw", "grid", "math", "physics", "rays", "types"},
     "train": {"command_line", "errors", "base.extras", "base.modes", "base.openmp", "base.shared", "build.jit"},
 }
 

@@ -184,3 +184,5 @@ register("torch_batchsim/Hanabi-v0", "torch_batchsim.envs.hanabi:Hanabi")
 register("torch_batchsim/Ant-v0", "torch_batchsim.envs.ant:Ant", max_episode_steps=1000)
 register("torch_batchsim/TagContinuous-v0", "torch_batchsim.envs.tag:TagContinuous")
 register("torch_batchsim/TagGrid-v0", "torch_batchsim.envs.tag:TagGrid")
+for _game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):
+    register(f"torch_batchsim/MinAtar-{_game}-v0", f"torch_batchsim.envs.minatar:{_game}", max_episode_steps=5000)

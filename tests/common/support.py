@@ -32,6 +32,7 @@ from torch_batchsim.envs.ant import Ant
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.hideseek import HideSeek
+from torch_batchsim.envs.minatar import Seaquest
 from torch_batchsim.envs.overcooked import Overcooked
 from torch_batchsim.envs.swarm import Swarm
 from torch_batchsim.envs.tag import TagContinuous
@@ -74,7 +75,7 @@ ENVIRONMENTS = {
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
     **ENVIRONMENTS, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd,
-    "shelf": Shelf, "stool": Stool, "tag": TAG,
+    "seaquest": Seaquest, "shelf": Shelf, "stool": Stool, "tag": TAG,
 }  # fmt: skip
 EMULATION = emulation.WORDS
 

@@ -34,12 +34,15 @@ class Translation:
         self.lines: dict[Path, dict[int, list[str]]] = {}
         self.all_heads: dict[PythonFunction[Any, Any], str] = {}  # with the names of all parameters
         self.heads: dict[Path, list[str]] = {}
+        self.called: dict[Path, dict[Path, None]] = {}  # files by those whose functions call theirs
         self._open: list[PythonFunction[Any, Any]] = []
         for each in dict.fromkeys(systems):
             self.signature_of(each)
 
     def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
         """Translate a function, once. Raises SchemaError for recursion."""
+        if self._open:
+            self.called.setdefault(self._open[-1].source.path, {})[function.source.path] = None
         if function in self.signatures:
             return self.signatures[function]
         if function in self._open:
@@ -75,12 +78,23 @@ class Translation:
 
     def texts(self) -> dict[Path, str]:
         """The text of each file; files with functions that others call come first."""
-        found = {}
-        for path, lines in self.lines.items():
+        found: dict[Path, str] = {}
+
+        def add(path: Path) -> None:
+            if path in found:
+                return
+            found[path] = ""  # where files call each other
+            for other in self.called.get(path, ()):
+                add(other)
+            del found[path]
+            lines = self.lines[path]
             first = " ".join(self.heads.get(path, ()))
             rows = [" ".join(lines.get(number, ())) for number in range(1, max(lines) + 1)]
             rows[0] = f"{first} {rows[0]}".strip()
             found[path] = "\n".join(rows) + "\n"
+
+        for path in self.lines:
+            add(path)
         return found
 
     def call_of(self, system: PythonSystem[Any, Any], number: int) -> str:

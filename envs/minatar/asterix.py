@@ -1,0 +1,154 @@
+"""Asterix: a player collects gold and keeps away from enemies.
+
+Enemies and gold come in at the left or right edge, into one of the rows 1 .. 8 that is empty, and cross it. A thing is
+gold with a chance of a third. While ``difficulty_ramping`` is on, things come and move more often every 102 steps.
+
+Reward: 1 for each piece of gold. Start: the player at (5, 5), no things.
+End: terminated when an enemy touches the player.
+"""
+
+from __future__ import annotations
+
+from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, boolean, function, i32, system
+
+from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .training import SWEEP, TRAINING
+
+USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN)
+RAMP = 100  # steps
+NONE, ENEMY, GOLD = 0, 1, 2
+
+
+class Player(Component):
+    x: i32
+    y: i32
+
+
+class Things(Component):  # thing i is in row i + 1
+    kind: i32[8]
+    x: i32[8]
+    right: boolean[8]  # moves to the right
+
+
+class Clock(Component):  # steps
+    spawn: i32  # until a thing comes
+    move: i32  # until things move
+    ramp: i32
+    spawn_every: i32
+    move_every: i32
+    level: i32
+
+
+class Arrival(Component):  # what chance has drawn of the last thing
+    right: boolean
+    gold: boolean
+    place: i32  # its row, counted among the empty ones
+
+
+@system
+def begin(world: World, player: Player, clock: Clock):
+    player.x = 5
+    player.y = 5
+    clock.spawn = 10
+    clock.spawn_every = 10
+    clock.move = 5
+    clock.move_every = 5
+    clock.ramp = RAMP
+
+
+@system
+def decide(world: World, choice: Choice, move: Move):
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+
+
+@system
+def spawn(world: World, things: Things, clock: Clock, arrival: Arrival):
+    if clock.spawn == 0:
+        clock.spawn = clock.spawn_every
+        empty = 0
+        for i in range(8):
+            empty += things.kind[i] == NONE
+        if empty > 0:
+            arrival.right = world.random.chance(0.5)
+            arrival.gold = world.random.chance(1 / 3)
+            arrival.place = i32(world.random.below(empty))
+            place = arrival.place
+            for i in range(8):
+                if things.kind[i] == NONE:
+                    if place == 0:
+                        things.kind[i] = GOLD if arrival.gold else ENEMY
+                        things.x[i] = 0 if arrival.right else 9
+                        things.right[i] = arrival.right
+                    place -= 1
+    clock.spawn -= 1
+
+
+@function
+def touch(player: Player, things: Things, reward: Reward, episode: Episode):
+    i = player.y - 1
+    if things.kind[i] != NONE and things.x[i] == player.x:
+        if things.kind[i] == GOLD:
+            things.kind[i] = NONE
+            reward.value += 1
+        else:
+            episode.terminated = True
+
+
+@system
+def walk(world: World, move: Move, player: Player, things: Things, clock: Clock, reward: Reward, episode: Episode):
+    if move.action == Action.LEFT:
+        player.x = max(player.x - 1, 0)
+    elif move.action == Action.RIGHT:
+        player.x = min(player.x + 1, 9)
+    elif move.action == Action.UP:
+        player.y = max(player.y - 1, 1)
+    elif move.action == Action.DOWN:
+        player.y = min(player.y + 1, 8)
+    touch(player, things, reward, episode)
+    if clock.move == 0:
+        clock.move = clock.move_every
+        for i in range(8):
+            things.x[i] += 1 if things.right[i] else -1
+            if things.x[i] < 0 or things.x[i] > 9:
+                things.kind[i] = NONE
+        touch(player, things, reward, episode)
+    clock.move -= 1
+
+
+@system
+def ramp(world: World, clock: Clock):
+    if world.parameters.difficulty_ramping and (clock.spawn_every > 1 or clock.move_every > 1):
+        if clock.ramp >= 0:
+            clock.ramp -= 1
+        else:
+            if clock.move_every > 1 and clock.level % 2 == 1:
+                clock.move_every -= 1
+            if clock.spawn_every > 1:
+                clock.spawn_every -= 1
+            clock.level += 1
+            clock.ramp = RAMP
+
+
+@system
+def look(world: World, player: Player, things: Things, view: View):
+    clear(world, view)
+    view.cells[player.y, player.x, 0] = 1
+    for i in range(8):
+        if things.kind[i] != NONE:
+            x = things.x[i]
+            behind = x - 1 if things.right[i] else x + 1
+            view.cells[i + 1, x, 3 if things.kind[i] == GOLD else 1] = 1
+            if 0 <= behind <= 9:
+                view.cells[i + 1, behind, 2] = 1
+
+
+class Asterix(MinAtar):
+    channels = ("player", "enemy", "trail", "gold")
+    used = USED
+    parameters = RAMPING
+    archetypes = [Archetype("Game", Player, Things, Clock, Arrival, Choice, Move, View, Reward, count=1)]
+    start = TaskGraph(begin)
+    step = TaskGraph(decide, spawn, walk, ramp, limit)
+    observe = TaskGraph(look)
+    training = TRAINING["asterix"]
+    sweep = SWEEP

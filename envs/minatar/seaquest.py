@@ -1,0 +1,401 @@
+"""Seaquest: a submarine shoots fish and submarines, picks up divers, and comes up for air.
+
+Enemies come in at the left or right edge of the rows 1 .. 8, a submarine with a chance of a third, else a fish; divers
+every thirty steps. A row has no enemies of two directions. Submarines shoot ahead every eleventh step.
+Oxygen lasts for 200 steps below the surface. Whoever comes up with divers gets new oxygen, and leaves one diver there;
+with six divers, all. While ``difficulty_ramping`` is on, enemies then come and move more often.
+
+Reward: 1 for each enemy that is shot, and up to 10 for the oxygen left when six divers come up.
+Start: the submarine at (5, 0), facing left, no enemies.
+End: terminated when an enemy or a shot touches the submarine, without oxygen, or at the surface without divers.
+
+As in the original, coming up with six divers leaves -1 of them, and with -1 divers one may come up once more.
+Everything lies in lists in its order of arrival, and a thing that goes takes the first equal one out of its list, since
+it matters which of several things in a cell a shot meets.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Episode,
+    Reward,
+    Struct,
+    TaskGraph,
+    World,
+    boolean,
+    function,
+    i8,
+    i32,
+    system,
+)
+
+from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .training import SWEEP, TRAINING
+
+USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN, Action.FIRE)
+OXYGEN = 200  # steps
+DIVERS_EVERY, DIVERS_MOVE = 30, 5
+RELOAD, TORPEDOES_EVERY = 5, 10
+MOST_DIVERS = 6
+# Enemies that come in every step move every third one, so 30 are there at most, and in ten steps, the life of a shot,
+# 40 of them shoot at most once.
+CAPACITY = 48
+
+
+class Thing(Struct):
+    x: i8
+    y: i8
+    right: boolean  # moves to the right
+    wait: i8  # steps until it moves
+    load: i8  # steps until it shoots
+
+
+class Shoal(Struct):
+    count: i32
+    things: Annotated[Thing, 48]
+
+
+class Sea(Component):
+    fish: Shoal
+    subs: Shoal
+    torpedoes: Shoal  # of enemies
+    bullets: Shoal  # of the player
+    divers: Shoal
+
+
+class Sub(Component):  # the player's
+    x: i32
+    y: i32
+    right: boolean  # faces to the right
+    wait: i32  # steps until it can shoot
+    oxygen: i32
+    divers: i32
+    surfaced: boolean
+
+
+class Clock(Component):  # steps
+    enemy: i32  # until one comes
+    diver: i32
+    enemy_every: i32
+    move_every: i32  # less one
+    level: i32
+
+
+class Arrivals(Component):  # what chance has drawn of the last enemy and the last diver
+    right: boolean
+    sub: boolean
+    row: i32
+    diver_right: boolean
+    diver_row: i32
+
+
+@system
+def begin(world: World, sub: Sub, clock: Clock):
+    sub.x = 5
+    sub.oxygen = OXYGEN
+    sub.surfaced = True
+    clock.enemy = 20
+    clock.enemy_every = 20
+    clock.diver = DIVERS_EVERY
+    clock.move_every = 5
+
+
+# ---- lists ---------------------------------------------------------------------------------------------------------
+
+
+@function
+def add(world: World, shoal: Shoal, thing: Thing):
+    if shoal.count < CAPACITY:
+        shoal.things[shoal.count] = thing
+        shoal.count += 1
+    else:
+        world.fail("full", shoal.count)
+
+
+@function
+def take_out(shoal: Shoal, i: i32):
+    shoal.count -= 1
+    for j in range(i, shoal.count):
+        shoal.things[j] = shoal.things[j + 1]
+
+
+@function
+def take_out_like(shoal: Shoal, i: i32) -> i32:
+    """Take out the first thing that equals thing i; returns where it was."""
+    x, y, right = shoal.things[i].x, shoal.things[i].y, shoal.things[i].right
+    wait, load = shoal.things[i].wait, shoal.things[i].load
+    first = 0
+    while first < i and not (
+        shoal.things[first].x == x
+        and shoal.things[first].y == y
+        and shoal.things[first].right == right
+        and shoal.things[first].wait == wait
+        and shoal.things[first].load == load
+    ):
+        first += 1
+    take_out(shoal, first)
+    return first
+
+
+@function
+def first_at(shoal: Shoal, x: i32, y: i32) -> i32:
+    """The place of the first thing in a cell, -1 without one."""
+    for i in range(shoal.count):
+        if shoal.things[i].x == x and shoal.things[i].y == y:
+            return i
+    return -1
+
+
+@function
+def opposes(shoal: Shoal, row: i32, right: bool) -> bool:
+    """Whether a thing in the row moves the other way."""
+    found = False
+    for i in range(shoal.count):
+        found = found or (shoal.things[i].y == row and shoal.things[i].right != right)
+    return found
+
+
+@function
+def advance(shoal: Shoal, i: i32):
+    shoal.things[i].x += 1 if shoal.things[i].right else -1
+
+
+@function
+def is_out(x: i32) -> bool:
+    return x < 0 or x > 9
+
+
+# ---- rules ---------------------------------------------------------------------------------------------------------
+
+
+@system
+def decide(world: World, choice: Choice, move: Move):
+    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+
+
+@system
+def spawn(world: World, sea: Sea, clock: Clock, arrivals: Arrivals):
+    if clock.enemy == 0:
+        clock.enemy = clock.enemy_every
+        right = world.random.chance(0.5)
+        arrivals.right = right
+        arrivals.sub = world.random.chance(1 / 3)
+        arrivals.row = world.random.integer(1, 8)
+        row = arrivals.row
+        if not opposes(sea.subs, row, right) and not opposes(sea.fish, row, right):
+            x = 0 if right else 9
+            if arrivals.sub:
+                add(world, sea.subs, Thing(x=x, y=row, right=right, wait=clock.move_every, load=TORPEDOES_EVERY))
+            else:
+                add(world, sea.fish, Thing(x=x, y=row, right=right, wait=clock.move_every))
+    if clock.diver == 0:
+        clock.diver = DIVERS_EVERY
+        arrivals.diver_right = world.random.chance(0.5)
+        arrivals.diver_row = world.random.integer(1, 8)
+        start = 0 if arrivals.diver_right else 9
+        diver = Thing(x=start, y=arrivals.diver_row, right=arrivals.diver_right, wait=DIVERS_MOVE)
+        add(world, sea.divers, diver)
+    clock.enemy = max(clock.enemy - 1, 0)
+    clock.diver = max(clock.diver - 1, 0)
+
+
+@system
+def steer(world: World, move: Move, sub: Sub, sea: Sea):
+    if move.action == Action.FIRE and sub.wait == 0:
+        add(world, sea.bullets, Thing(x=sub.x, y=sub.y, right=sub.right))
+        sub.wait = RELOAD
+    elif move.action == Action.LEFT:
+        sub.x = max(sub.x - 1, 0)
+        sub.right = False
+    elif move.action == Action.RIGHT:
+        sub.x = min(sub.x + 1, 9)
+        sub.right = True
+    elif move.action == Action.UP:
+        sub.y = max(sub.y - 1, 0)
+    elif move.action == Action.DOWN:
+        sub.y = min(sub.y + 1, 8)
+    sub.wait = max(sub.wait - 1, 0)
+
+
+@system
+def fly(world: World, sea: Sea, reward: Reward):
+    """The player's bullets, the last first."""
+    for i in range(sea.bullets.count - 1, -1, -1):
+        advance(sea.bullets, i)
+        x, y = i32(sea.bullets.things[i].x), i32(sea.bullets.things[i].y)
+        gone = is_out(x)
+        if not gone:
+            fish = first_at(sea.fish, x, y)
+            if fish >= 0:
+                take_out(sea.fish, fish)
+            else:
+                enemy = first_at(sea.subs, x, y)
+                if enemy >= 0:
+                    take_out(sea.subs, enemy)
+                gone = enemy >= 0
+            gone = gone or fish >= 0
+            reward.value += gone
+        if gone:
+            take_out_like(sea.bullets, i)
+
+
+@function
+def rescues(sea: Sea, sub: Sub, i: i32) -> bool:
+    return sea.divers.things[i].x == sub.x and sea.divers.things[i].y == sub.y and sub.divers < MOST_DIVERS
+
+
+@system
+def drift(world: World, sea: Sea, sub: Sub):
+    for i in range(sea.divers.count - 1, -1, -1):
+        saved = rescues(sea, sub, i)
+        gone = saved
+        if not saved:
+            if sea.divers.things[i].wait == 0:
+                sea.divers.things[i].wait = DIVERS_MOVE
+                advance(sea.divers, i)
+                saved = rescues(sea, sub, i)
+                gone = saved or is_out(sea.divers.things[i].x)
+            else:
+                sea.divers.things[i].wait -= 1
+        if gone:
+            take_out_like(sea.divers, i)
+        sub.divers += saved
+
+
+@function
+def swim(shoal: Shoal, i: i32, bullets: Shoal, sub: Sub, clock: Clock, reward: Reward, episode: Episode) -> i32:
+    """Move an enemy when it is time; returns which place of the list went, or -1."""
+    if shoal.things[i].x == sub.x and shoal.things[i].y == sub.y:
+        episode.terminated = True
+    if shoal.things[i].wait > 0:
+        shoal.things[i].wait -= 1
+        return -1
+    shoal.things[i].wait = clock.move_every
+    advance(shoal, i)
+    x, y = i32(shoal.things[i].x), i32(shoal.things[i].y)
+    if is_out(x):
+        return take_out_like(shoal, i)
+    if x == sub.x and y == sub.y:
+        episode.terminated = True
+        return -1
+    bullet = first_at(bullets, x, y)
+    if bullet < 0:
+        return -1
+    take_out(bullets, bullet)
+    reward.value += 1
+    return take_out_like(shoal, i)
+
+
+@system
+def swim_subs(world: World, sea: Sea, sub: Sub, clock: Clock, reward: Reward, episode: Episode):
+    for i in range(sea.subs.count - 1, -1, -1):
+        load = i32(sea.subs.things[i].load)
+        right = sea.subs.things[i].right
+        y = i32(sea.subs.things[i].y)
+        moves = sea.subs.things[i].wait == 0
+        x = sea.subs.things[i].x + (0 if not moves else 1 if right else -1)
+        gone = swim(sea.subs, i, sea.bullets, sub, clock, reward, episode)
+        if load == 0:  # also where it has just gone
+            add(world, sea.torpedoes, Thing(x=x, y=y, right=right))
+        if gone != i:
+            place = i if gone < 0 else i - 1
+            sea.subs.things[place].load = TORPEDOES_EVERY if load == 0 else load - 1
+
+
+@system
+def run_torpedoes(world: World, sea: Sea, sub: Sub, episode: Episode):
+    for i in range(sea.torpedoes.count - 1, -1, -1):
+        if sea.torpedoes.things[i].y == sub.y and sea.torpedoes.things[i].x == sub.x:
+            episode.terminated = True
+        advance(sea.torpedoes, i)
+        if is_out(sea.torpedoes.things[i].x):
+            take_out_like(sea.torpedoes, i)
+        elif sea.torpedoes.things[i].y == sub.y and sea.torpedoes.things[i].x == sub.x:
+            episode.terminated = True
+
+
+@system
+def swim_fish(world: World, sea: Sea, sub: Sub, clock: Clock, reward: Reward, episode: Episode):
+    for i in range(sea.fish.count - 1, -1, -1):
+        swim(sea.fish, i, sea.bullets, sub, clock, reward, episode)
+
+
+@system
+def breathe(world: World, sub: Sub, clock: Clock, reward: Reward, episode: Episode):
+    if sub.oxygen <= 0:
+        episode.terminated = True
+    if sub.y > 0:
+        sub.oxygen -= 1
+        sub.surfaced = False
+    elif not sub.surfaced:
+        if sub.divers == 0:
+            episode.terminated = True
+        else:
+            sub.surfaced = True
+            if sub.divers == MOST_DIVERS:
+                sub.divers = 0
+                reward.value += sub.oxygen * 10 // OXYGEN
+            sub.oxygen = OXYGEN
+            sub.divers -= 1
+            if world.parameters.difficulty_ramping:
+                if clock.move_every > 2 and clock.level % 2 == 1:
+                    clock.move_every -= 1
+                if clock.enemy_every > 1:
+                    clock.enemy_every -= 1
+                clock.level += 1
+
+
+# ---- the view ------------------------------------------------------------------------------------------------------
+
+
+@function
+def show(view: View, shoal: Shoal, channel: i32):
+    for i in range(shoal.count):
+        view.cells[shoal.things[i].y, shoal.things[i].x, channel] = 1
+
+
+@function
+def show_trails(view: View, shoal: Shoal):
+    for i in range(shoal.count):
+        behind = shoal.things[i].x - (1 if shoal.things[i].right else -1)
+        if not is_out(behind):
+            view.cells[shoal.things[i].y, behind, 3] = 1
+
+
+@system
+def look(world: World, sea: Sea, sub: Sub, view: View):
+    clear(world, view)
+    view.cells[sub.y, sub.x, 0] = 1
+    view.cells[sub.y, sub.x - 1 if sub.right else sub.x + 1, 1] = 1
+    show(view, sea.bullets, 2)
+    show(view, sea.torpedoes, 4)
+    show(view, sea.fish, 5)
+    show(view, sea.subs, 6)
+    show(view, sea.divers, 9)
+    show_trails(view, sea.fish)
+    show_trails(view, sea.subs)
+    show_trails(view, sea.divers)
+    for x in range(max(sub.oxygen, 0) * 10 // OXYGEN):
+        view.cells[9, x, 7] = 1
+    for x in range(9 - sub.divers, 9):
+        view.cells[9, x, 8] = 1
+
+
+class Seaquest(MinAtar):
+    channels = (
+        "sub_front", "sub_back", "friendly_bullet", "trail", "enemy_bullet", "enemy_fish", "enemy_sub", "oxygen_gauge",
+        "diver_gauge", "diver",
+    )  # fmt: skip
+    used = USED
+    parameters = RAMPING
+    archetypes = [Archetype("Game", Sea, Sub, Clock, Arrivals, Choice, Move, View, Reward, count=1)]
+    start = TaskGraph(begin)
+    step = TaskGraph(decide, spawn, steer, fly, drift, swim_subs, run_torpedoes, swim_fish, breathe, limit)
+    observe = TaskGraph(look)
+    faults = ("full",)
+    training = TRAINING["seaquest"]
+    sweep = SWEEP

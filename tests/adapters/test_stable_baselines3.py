@@ -11,7 +11,7 @@ import pytest
 import torch
 from environments.duel import Duel
 from environments.melee import Melee
-from libraries_of_others import library, run_script
+from libraries_of_others import library, run_example, run_script
 
 from torch_batchsim import EpisodeStatistics, TorchVectorEnv
 from torch_batchsim.testing import random_actions
@@ -323,5 +323,5 @@ def test_ppo_solves_cartpole() -> None:
 
 @pytest.mark.full
 def test_masked_ppo_plays_hanabi() -> None:
-    names = run_script("Stable-Baselines3", 1)
+    names = run_example("sb3_maskable")
     assert names["mean"] > 2 * names["random"]

@@ -2,6 +2,7 @@
 
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
+
 from torch_batchsim.adapters.stable_baselines3 import StableBaselinesVecEnv
 
 env = StableBaselinesVecEnv("torch_batchsim/Hanabi-v0", num_envs=128, preset="Hanabi-Very-Small")

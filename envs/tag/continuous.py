@@ -155,7 +155,7 @@ class Near(Component):  # the nearest agents, nearest first
 @system
 def place(world: World, row: Row, place: Place, motion: Motion, status: Status, team: Team) -> None:
     start = world.get(Start)
-    i = i32(row.index)
+    i = row.index
     length = world.parameters.grid_length
     if start.given:
         place.x, place.y, motion.heading = start.x[i], start.y[i], start.heading[i]
@@ -233,7 +233,7 @@ def pay(
         runners = world.rows("Agent", Caught)
         count = 0
         for i in range(taggers, world.constants.agents):
-            count += 1 if runners[i].by == i32(row.index) else 0
+            count += 1 if runners[i].by == row.index else 0
         for _ in range(count):  # each on its own: sums of floats depend on the order
             reward.value += world.parameters.tag_reward_for_tagger
         return
@@ -242,7 +242,7 @@ def pay(
         if world.parameters.runner_exits_game_after_tagged:
             status.playing = False
             end.terminated = True
-    if status.playing and i32(episode.step) == world.parameters.episode_length:
+    if status.playing and episode.step == world.parameters.episode_length:
         reward.value += world.parameters.end_of_game_reward_for_runner
 
 
@@ -253,7 +253,7 @@ def judge(world: World, game: Game, episode: Episode) -> None:
     for i in range(world.constants.num_taggers, world.constants.agents):
         game.runners += 1 if statuses[i].playing else 0
     episode.terminated = game.runners == 0
-    episode.truncated = i32(episode.step) >= world.parameters.episode_length
+    episode.truncated = episode.step >= world.parameters.episode_length
 
 
 @system
@@ -261,8 +261,7 @@ def show(world: World, spots: Spots, warp: Warp) -> None:
     places = world.rows("Agent", Place)
     statuses = world.rows("Agent", Status)
 
-    def put(number: int) -> None:
-        i = i32(number)
+    def put(i: int) -> None:
         row = min(i, world.constants.agents - 1)
         shown = i == row and statuses[row].shown
         spots.x[i] = places[row].x if shown else FAR
@@ -293,7 +292,7 @@ def reach(key: i64) -> float:
 def find_nearest(world: World, row: Row, place: Place, status: Status, near: Near) -> None:
     """Keep the nearest so far while going through all; most blocks of a crowd have none that is nearer."""
     spots = world.get(Spots)
-    own, last = i32(row.index), world.constants.num_other_agents_observed - 1
+    own, last = row.index, world.constants.num_other_agents_observed - 1
     for s in range(last + 1):
         near.key[s] = NOBODY
     if not status.shown:
@@ -359,7 +358,7 @@ def look_at_all(
     world: World, row: Row, episode: Episode, place: Place, motion: Motion, status: Status, view: View,
     present: Present,
 ) -> None:  # fmt: skip
-    m, own = world.constants.agents - 1, i32(row.index)
+    m, own = world.constants.agents - 1, row.index
     places = world.rows("Agent", Place)
     motions = world.rows("Agent", Motion)
     statuses = world.rows("Agent", Status)

@@ -96,7 +96,7 @@ class Start(Component):  # of the next episode
 def place(world: World, row: Row, cell: Cell, team: Team) -> None:
     start = world.get(Start)
     taggers = world.constants.num_taggers
-    i, length = i32(row.index), world.constants.grid_length
+    i, length = row.index, world.constants.grid_length
     team.number = 1 if i == taggers else 0
     if start.given:
         cell.x, cell.y = start.x[i], start.y[i]
@@ -138,7 +138,7 @@ def judge(world: World, game: Game, episode: Episode) -> None:
         if cells[i].x == x and cells[i].y == y:
             game.tagged = True
     episode.terminated = game.tagged
-    episode.truncated = i32(episode.step) >= world.parameters.episode_length
+    episode.truncated = episode.step >= world.parameters.episode_length
 
 
 @system
@@ -160,7 +160,7 @@ def look_at_all(world: World, row: Row, episode: Episode, view: View) -> None:
         view.values[2 * agents + i] = 0.0
         view.values[3 * agents + i] = 0.0
     view.values[3 * agents - 1] = 1.0
-    view.values[3 * agents + i32(row.index)] = 1.0
+    view.values[3 * agents + row.index] = 1.0
     view.values[4 * agents] = f32(episode.step) / world.parameters.episode_length
 
 

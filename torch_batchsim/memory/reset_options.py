@@ -27,6 +27,7 @@ class ResetOption:
     name: str
     type: FieldType
     field: str = ""
+    bounds: tuple[Any, Any] | None = None  # of the field, arrays of its shape; both ends included
 
     def checked(self, given: Any, worlds: int) -> tuple[torch.Tensor, bool]:
         """What was given as a tensor, and whether it has a row for each world or is meant for all alike.
@@ -88,7 +89,8 @@ def reset_options(program: Program) -> dict[str, ResetOption]:
                 f"{environment.name}: the reset option {name!r} names {value!r}, which is not a field of a kept "
                 f"singleton{_may_be_named(program, column)}"
             )
-        found[name] = ResetOption(name, selected.type, value)
+        bounds = None if selected.low is None else (selected.low, selected.high)
+        found[name] = ResetOption(name, selected.type, value, bounds)
     return found
 
 
@@ -137,7 +139,7 @@ def reset_values(
 
 
 def _fitting(memory: Memory, option: ResetOption, values: torch.Tensor) -> torch.Tensor:
-    """With the field's dtype. Raises ValueError for a number that it cannot hold."""
+    """With the field's dtype. Raises ValueError for a number that it cannot hold, or that is out of its range."""
     fitting = values.to(option.type.dtype)
     lost = fitting.to(values.dtype) != values
     if not option.type.dtype.is_floating_point and bool(lost.any()):
@@ -147,4 +149,10 @@ def _fitting(memory: Memory, option: ResetOption, values: torch.Tensor) -> torch
             limits = torch.iinfo(option.type.dtype)
             allowed = f"whole numbers from {limits.min} to {limits.max}"
         raise ValueError(f"{option.name} has {values[lost][0]}, but {option.field} is {option.type}: {allowed}")
+    if option.bounds is not None:
+        low, high = (torch.as_tensor(end.copy()).to(fitting).expand_as(fitting) for end in option.bounds)
+        out = ~((fitting >= low) & (fitting <= high))  # also NaN
+        if bool(out.any()):
+            ends = f"{low[out][0]} and {high[out][0]}"
+            raise ValueError(f"{option.name} has {values[out][0]}, but {option.field} is between {ends}")
     return fitting

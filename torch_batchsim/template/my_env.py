@@ -83,7 +83,7 @@ def move(world: World, place: Place, move: Move) -> None:
 @system
 def judge(world: World, place: Place, goal: Goal, reward: Reward, episode: Episode) -> None:
     episode.terminated = place.column == goal.column and place.row == goal.row
-    episode.truncated = not episode.terminated and i32(episode.step) >= world.parameters.max_episode_steps
+    episode.truncated = not episode.terminated and episode.step >= world.parameters.max_episode_steps
     reward.value = 1.0 if episode.terminated else -world.parameters.step_cost
 
 

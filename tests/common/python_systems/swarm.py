@@ -64,7 +64,7 @@ def steer(
 @system
 def spawn_drones(world: World) -> None:
     rate = world.parameters.spawn_rate + world.parameters.spawn_growth * f32(world.step() - 1)
-    room = world.constants.drones - i32(world.count("Drone"))
+    room = world.constants.drones - world.count("Drone")
     for _ in range(min(to_i32(min(rate, 4.0) + world.random.uniform()), min(4, room))):
         along = world.random.uniform(-1, 1)
         side = 1.0 if world.random.chance(0.5) else -1.0

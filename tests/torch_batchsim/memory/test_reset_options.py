@@ -25,6 +25,7 @@ from torch_batchsim import (
     TaskGraph,
     TorchVectorEnv,
     WorldFault,
+    between,
     f32,
     i32,
     u8,
@@ -44,7 +45,7 @@ class Step(Component):
 
 
 class Goal(Component):  # kept
-    x: f32
+    x: f32 = between(-1000, 1000)
     begun: i32  # episodes
     given: u8
 
@@ -265,8 +266,12 @@ def test_an_option_goes_to_a_field(walkers: Walkers) -> None:
     assert xs(env) == [1, 2, 3]
     with pytest.raises(ValueError, match=r"^given has 300, but Goal\.given is u8: whole numbers from 0 to 255$"):
         env.reset(options={"given": [1, 300, 2]})
+    for x, said in (2000, "2000"), (float("nan"), "nan"):
+        with pytest.raises(ValueError, match=rf"^x has {said}, but Goal\.x is between -1000\.0 and 1000\.0$"):
+            env.reset(options={"x": [1, x, 2]})
     with pytest.raises(TypeError, match=r"^given must be integers, got bool$"):
         env.reset(options={"given": True})
+    assert xs(env) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("executor", ["batch", "per_world"])

@@ -9,7 +9,7 @@ End: terminated when an enemy touches the player.
 
 from __future__ import annotations
 
-from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, boolean, function, i32, system
+from torch_batchsim import Component, Episode, Reward, TaskGraph, World, boolean, function, i32, system
 
 from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
 from .training import SWEEP, TRAINING
@@ -146,9 +146,9 @@ class Asterix(MinAtar):
     channels = ("player", "enemy", "trail", "gold")
     used = USED
     parameters = RAMPING
-    archetypes = [Archetype("Game", Player, Things, Clock, Arrival, Choice, Move, View, Reward, count=1)]
+    parts = (Player, Things, Clock, Arrival)
     start = TaskGraph(begin)
     step = TaskGraph(decide, spawn, walk, ramp, limit)
-    observe = TaskGraph(look)
+    look = look
     training = TRAINING["asterix"]
     sweep = SWEEP

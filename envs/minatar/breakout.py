@@ -10,7 +10,7 @@ End: terminated when the ball reaches the floor beside the paddle.
 
 from __future__ import annotations
 
-from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, boolean, i32, system, u32
+from torch_batchsim import Component, Episode, Reward, TaskGraph, World, boolean, i32, system, u32
 from torch_batchsim.math import clamp
 
 from .common import Action, Choice, MinAtar, Move, View, clear, limit, stick
@@ -114,9 +114,9 @@ def look(world: World, ball: Ball, paddle: Paddle, bricks: Bricks, view: View):
 class Breakout(MinAtar):
     channels = ("paddle", "ball", "trail", "brick")
     used = USED
-    archetypes = [Archetype("Game", Ball, Paddle, Bricks, Choice, Move, View, Reward, count=1)]
+    parts = (Ball, Paddle, Bricks)
     start = TaskGraph(serve)
     step = TaskGraph(decide, steer, fly, limit)
-    observe = TaskGraph(look)
+    look = look
     training = TRAINING["breakout"]
     sweep = SWEEP

@@ -6,7 +6,8 @@ A game is a grid of 10 x 10 cells. ``x`` counts columns from the left, ``y`` row
 |-------------------|------------------------------------------------------------------|
 | 0 .. 5            | nothing, left, up, right, down, fire                             |
 
-Observation: uint8 ``[10, 10, channels]``, 0 or 1 by row, column and channel (``CHANNELS`` of each game).
+Observation: uint8 ``[10, 10, channels]``, 0 or 1 by row, column and channel (``channels`` of each game); with
+``obs_dtype="float32"`` the same in float32.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from torch_batchsim import (
+    Archetype,
     Component,
     Constant,
+    Constants,
     Environment,
     Episode,
     Option,
     Parameters,
+    Reward,
+    TaskGraph,
     World,
     between,
+    f32,
     function,
     i32,
     system,
@@ -59,6 +65,10 @@ class View(Component):
     cells: u8[10, 10, CHANNELS] = between(0, 1)
 
 
+class FloatView(Component):
+    cells: f32[10, 10, CHANNELS] = between(0, 1)
+
+
 @function
 def stick(world: World, move: Move, wanted: i32):
     """Do what is wanted, or by chance what was done in the step before; in the first step of an episode, nothing."""
@@ -72,6 +82,14 @@ def clear(world: World, view: View):
         for x in range(10):
             for channel in range(world.constants.channels):
                 view.cells[y, x, channel] = 0
+
+
+@system
+def look_in_floats(world: World, view: View, floats: FloatView):
+    for y in range(10):
+        for x in range(10):
+            for channel in range(world.constants.channels):
+                floats.cells[y, x, channel] = view.cells[y, x, channel]
 
 
 @system
@@ -89,17 +107,37 @@ RAMPING = Parameters(**_SHARED, difficulty_ramping=Option(True, help="the longer
 
 
 class MinAtar(Environment):
-    """A game: subclasses give its channels, the actions that it uses, and its systems."""
+    """A game: subclasses give its channels, the actions that it uses, its components, and its systems."""
 
     channels: ClassVar[tuple[str, ...]]
     used: ClassVar[tuple[int, ...]]  # the minimal actions
+    parts: ClassVar[tuple[type[Component], ...]]
+    look: ClassVar[Any]  # the system that writes View
+    constants = Constants(obs_dtype=Option("uint8", choices=("uint8", "float32")))
     parameters = PARAMETERS
-    observation, action = "Game.View", "Game.Choice.action"
+    action = "Game.Choice.action"
     metadata = {"render_fps": 10}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.add_constants(channels=len(self.channels))
+
+    @property
+    def in_floats(self) -> bool:
+        return bool(self.constants.obs_dtype == "float32")
+
+    @property
+    def archetypes(self) -> list[Archetype]:
+        floats = (FloatView,) if self.in_floats else ()
+        return [Archetype("Game", *self.parts, Choice, Move, View, *floats, Reward, count=1)]
+
+    @property
+    def observe(self) -> TaskGraph:
+        return TaskGraph(self.look, look_in_floats) if self.in_floats else TaskGraph(self.look)
+
+    @property
+    def observation(self) -> str:
+        return "Game.FloatView" if self.in_floats else "Game.View"
 
     @property
     def action_space(self) -> Discrete:

@@ -11,7 +11,7 @@ End: terminated after 2,501 steps.
 
 from __future__ import annotations
 
-from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, function, i32, system
+from torch_batchsim import Component, Episode, Reward, TaskGraph, World, function, i32, system
 from torch_batchsim.math import clamp
 
 from .common import Action, Choice, MinAtar, Move, View, clear, limit, stick
@@ -105,9 +105,9 @@ def look(world: World, chicken: Chicken, cars: Cars, view: View):
 class Freeway(MinAtar):
     channels = ("chicken", "car", "speed1", "speed2", "speed3", "speed4", "speed5")
     used = USED
-    archetypes = [Archetype("Game", Chicken, Cars, Choice, Move, View, Reward, count=1)]
+    parts = (Chicken, Cars)
     start = TaskGraph(line_up)
     step = TaskGraph(decide, walk, drive, limit)
-    observe = TaskGraph(look)
+    look = look
     training = TRAINING["freeway"]
     sweep = SWEEP

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from torch_batchsim import (
-    Archetype,
     Component,
     Episode,
     Reward,
@@ -392,10 +391,10 @@ class Seaquest(MinAtar):
     )  # fmt: skip
     used = USED
     parameters = RAMPING
-    archetypes = [Archetype("Game", Sea, Sub, Clock, Arrivals, Choice, Move, View, Reward, count=1)]
+    parts = (Sea, Sub, Clock, Arrivals)
     start = TaskGraph(begin)
     step = TaskGraph(decide, spawn, steer, fly, drift, swim_subs, run_torpedoes, swim_fish, breathe, limit)
-    observe = TaskGraph(look)
+    look = look
     faults = ("full",)
     training = TRAINING["seaquest"]
     sweep = SWEEP

@@ -10,7 +10,7 @@ End: terminated when a shot or an alien meets the cannon, or aliens would leave 
 
 from __future__ import annotations
 
-from torch_batchsim import Archetype, Component, Episode, Reward, TaskGraph, World, function, i32, system
+from torch_batchsim import Component, Episode, Reward, TaskGraph, World, function, i32, system
 
 from .common import RAMPING, Action, Choice, MinAtar, Move, View, limit, stick
 from .training import SWEEP, TRAINING
@@ -177,9 +177,9 @@ class SpaceInvaders(MinAtar):
     channels = ("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet")
     used = USED
     parameters = RAMPING
-    archetypes = [Archetype("Game", Cannon, Aliens, Shots, Choice, Move, View, Reward, count=1)]
+    parts = (Cannon, Aliens, Shots)
     start = TaskGraph(begin)
     step = TaskGraph(decide, steer, fly, march, shoot, hit, limit)
-    observe = TaskGraph(look)
+    look = look
     training = TRAINING["space_invaders"]
     sweep = SWEEP

@@ -246,6 +246,16 @@ def test_games_are_those_that_were_compared(name: str) -> None:
     assert digest == DIGESTS[name]
 
 
+def test_observations_in_floats_are_the_same() -> None:
+    games = [TorchVectorEnv(GAMES["freeway"].environment(obs_dtype=dtype), 5) for dtype in ("uint8", "float32")]
+    for env in games:
+        env.reset(seed=1)
+    assert games[1].single_observation_space.dtype == np.float32
+    for actions in np.random.default_rng(0).integers(0, 3, (40, 5)):
+        bytes_, floats = (env.step(torch.tensor(actions))[0] for env in games)
+        assert floats.dtype == torch.float32 and torch.equal(floats.to(torch.uint8), bytes_)
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_spaces_and_minimal_actions(name: str) -> None:
     game = GAMES[name]

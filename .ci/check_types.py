@@ -19,7 +19,7 @@ PYRIGHT = ["pyright", "--pythonpath", sys.executable]
 
 def page_files(folder: Path) -> list[Path]:
     """The files of Python that the page about writing an environment has, written as it names them."""
-    blocks: dict[str, str] = {}
+    blocks = {"ships.py": (ROOT / "tests" / "types" / "ships.py").read_text()}
     page = (ROOT / "docs" / "authoring.md").read_text()
     for name, text in re.findall(r"```\w+ title=(\S+\.py)\n(.*?)```", page, re.DOTALL):
         blocks[name] = blocks.get(name, "") + text + "\n"

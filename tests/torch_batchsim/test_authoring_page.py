@@ -75,42 +75,12 @@ def loaded(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
     return module
 
 
-SHIPS = """
-from torch_batchsim import Component, Entity, Reward, Warp, World, f32, i32, system
-
-class Place(Component):
-    x: f32
-    y: f32
-
-class Motion(Component):
-    x: f32
-    y: f32
-
-class Choice(Component):
-    fire: i32
-
-class View(Component):
-    bullets: i32
-
-class Shot(Component):
-    owner: Entity
-    left: i32
-
-class Pair(Component):
-    bullet: Entity
-    target: Entity
-
-@system
-def resolve(world: World, pair: Pair) -> None:
-    if not world.alive(pair.bullet):
-        pair.target = pair.bullet
-
-"""
+SHIPS = PAGE.parents[1] / "tests" / "types" / "ships.py"
 
 
 @pytest.mark.parametrize("executor", ["batch", "python"])
 def test_ships_shoot_and_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
-    (tmp_path / "ships.py").write_text(SHIPS + files()["ships.py"])
+    (tmp_path / "ships.py").write_text(SHIPS.read_text() + files()["ships.py"])
     ships = loaded("ships", tmp_path, monkeypatch)
 
     class Ships(Environment):

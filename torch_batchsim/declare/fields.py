@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 import numpy as np
 
@@ -96,6 +96,10 @@ class Struct:
     """
 
     layout: ClassVar[Layout]
+
+    if TYPE_CHECKING:  # systems in Python make them: Leg(angle=0.5)
+
+        def __init__(self, **fields: Any) -> None: ...
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a struct")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -38,6 +38,10 @@ class Component:
     size: ClassVar[int] = 0  # bytes, padding included, as in C
     alignment: ClassVar[int] = 1  # bytes, of a row in memory
     library: ClassVar[type | None] = None  # the ``Library`` that declares it; None for an author's own
+
+    if TYPE_CHECKING:  # systems in Python make rows: Shot(owner=me, left=20)
+
+        def __init__(self, **fields: Any) -> None: ...
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a component")

@@ -135,8 +135,8 @@ TBS_FUNCTION void store(f32 *to, F items) {
 // A row is 8 floats of one body. Items that work on bodies of their own read rows and turn them into 8 F, and back:
 // gathers and scatters take 3.5 times as long (docs/physics_solver.md).
 
-// The same pointer, to what is aligned to 16 bytes: so that a device moves it as vectors. Of another address it would end
-// with "misaligned address"; other processors read it, so where CUDA is emulated this is looked at.
+// The same pointer, to what is aligned to 16 bytes: so that a device moves it as vectors. At any other address a GPU ends
+// with "misaligned address", and a CPU does not: so the emulation of CUDA looks at the address.
 template <class T>
 TBS_FUNCTION T *in_vectors(T *place) {
 #ifdef TBS_EMULATED_CUDA

@@ -1,4 +1,4 @@
-"""Settings of PPO for each game, found by trial: see ``Environment.training``."""
+"""Settings of PPO, the same for all games and not tuned: see ``Environment.training``."""
 
 _PPO = {
     "total_steps": 2_000_000,

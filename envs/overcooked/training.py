@@ -23,7 +23,7 @@ TRAINING = {
     "": _ALL,
     # Three recipes, with tomatoes: most mixtures pay nothing, and 5 million steps find no paying one.
     "layout=counter_circuit": {**_ALL, "total_steps": 12_000_000},
-    # With 0.4 one pair in five cooks, but has not learned to serve when only serving pays.
+    # With 0.4 the pair of seed 3 cooks, but has not learned to serve when only serving pays.
     "layout=counter_circuit_o_1order": {**_ALL, "anneal_until": 0.6},
 }
 

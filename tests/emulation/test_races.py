@@ -119,6 +119,7 @@ def listing(races: list[Race]) -> str:
     return "\n".join(map(str, races[:20]))
 
 
+@pytest.mark.full
 def test_cartpole_has_no_race() -> None:
     found = Play("cartpole", "graph").all_races()
     assert found == [], listing(found)

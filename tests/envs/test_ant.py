@@ -419,6 +419,7 @@ def test_the_picture_goes_along() -> None:
     assert (here[:30] != there[:30]).any()
 
 
+@pytest.mark.full
 def test_the_picture_survives_any_state() -> None:
     env = torch_batchsim.make_vec(Ant, 1, render_mode="rgb_array")
     env.reset(seed=0)

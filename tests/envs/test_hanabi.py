@@ -252,6 +252,7 @@ def test_own_games_are_the_models(name: str, options: dict[str, Any]) -> None:
     assert play_beside_the_model(env, 100, 3, options.get("lose_score", True)) >= 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", full_but(["current"], ["current", "all"]))
 def test_a_critic_sees_the_own_hand(turns: str) -> None:
     game = Hanabi(players=3, turns=turns, critic=True, max_life_tokens=90)
@@ -665,6 +666,7 @@ def test_it_is_registered(turns: str, agents: int, moves: int) -> None:
         assert gymnasium.make(ID, turns=turns).observation_space["agent_1"] == env.single_observation_space
 
 
+@pytest.mark.full
 def test_gymnasiums_checker() -> None:
     env = gymnasium.make(ID, illegal_moves="penalty", random_start_player=True, critic=True)  # the build of others too
     check_env(env.unwrapped, skip_render_check=True)

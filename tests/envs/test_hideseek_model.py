@@ -188,6 +188,7 @@ def played(steps: int = 40, worlds: int = 24, **kwargs: Any) -> TorchVectorEnv:
     return env
 
 
+@pytest.mark.full
 def test_threads_and_the_number_of_worlds_change_no_bit() -> None:
     one = snapshot(played(num_threads=1).sim)
     assert_same_bits(one, snapshot(played(num_threads=2).sim), "2 threads: ")

@@ -132,6 +132,7 @@ def test_only_what_a_wall_stops_climbs() -> None:
             assert (climbed(scene, act) > 3.4) == (climbs and near)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("worlds", [16, pytest.param(128, marks=pytest.mark.full)])
 def test_nothing_flies(worlds: int) -> None:
     """Agents that do the same for 20 steps on average, so that they come up ramps, and push things on each other."""

@@ -480,6 +480,7 @@ def views_of(worlds: list[World], horizon: int) -> np.ndarray:
     return np.array([[world.encode(i, horizon) for i in range(len(world.chefs))] for world in worlds])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("width", "height", "agents"), full_but([8], [(6, 5, 1), (8, 6, 2), (9, 7, 5), (9, 11, 8)]))
 def test_random_kitchens_are_the_models(width: int, height: int, agents: int) -> None:
     """Four of them in a batch, the last three of any size that fits, which are padded; some have more starts."""
@@ -568,6 +569,7 @@ def starts_of(env: TorchVectorEnv, seed: int | None = None) -> np.ndarray:
     return state_of(env)["cell"].copy()
 
 
+@pytest.mark.full
 def test_random_starts_are_free_cells_of_ones_own() -> None:
     env = kitchen_env(500, AutoresetMode.SAME_STEP, layout="multiplayer_schelling", random_start=True, horizon=3)
     first = starts_of(env, seed=5)

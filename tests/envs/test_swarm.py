@@ -496,6 +496,7 @@ def test_the_picture_shows_who_is_where() -> None:
     assert np.argwhere(red[1])[:, 1].mean() == pytest.approx(200 + 0.65 * 400 / 2.2, abs=1.0)
 
 
+@pytest.mark.full
 def test_the_picture_shows_heading_hull_score_and_step() -> None:
     env = TorchVectorEnv(Swarm(), num_worlds=1, render_mode="rgb_array")
 

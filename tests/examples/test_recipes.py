@@ -51,6 +51,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleTy
 # ---- ids of scripts with --env-id ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_module_before_an_id_is_all_that_a_script_needs() -> None:
     lines = (
         "import gymnasium as gym",
@@ -138,7 +139,7 @@ def old_gym() -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("env_id", "old"),
     [
-        ("torch_batchsim/CartPole-v0", False),
+        pytest.param("torch_batchsim/CartPole-v0", False, marks=pytest.mark.full),
         ("torch_batchsim/CartPoleContinuous-v0", True),
         pytest.param("torch_batchsim/CartPole-v0", True, marks=pytest.mark.full),
         pytest.param("torch_batchsim/CartPoleContinuous-v0", False, marks=pytest.mark.full),
@@ -181,6 +182,7 @@ def test_worlds_in_another_python(recipe: Callable[[str], ModuleType], env_id: s
     assert envs._server.returncode == 0
 
 
+@pytest.mark.full
 def test_what_ends_the_other_python_is_told(recipe: Callable[[str], ModuleType]) -> None:
     pins = recipe("other_pins")
     with pytest.raises(RuntimeError, match="the process with the worlds has ended; it has printed why"):

@@ -81,6 +81,7 @@ def test_a_module_that_a_package_lacks_is_reported_as_it_is(tmp_path: Path, monk
     assert not isinstance(caught.value, MissingExtra)
 
 
+@pytest.mark.full
 def test_an_older_gymnasium_is_named() -> None:
     """That of CleanRL's pins, for example."""
     older = "import gymnasium.vector; del gymnasium.vector.AutoresetMode; gymnasium.__version__ = '0.29.1'\n"

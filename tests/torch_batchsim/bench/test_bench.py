@@ -134,6 +134,7 @@ def test_a_policy_gives_legal_actions() -> None:
     assert all(legal)
 
 
+@pytest.mark.full
 def test_steps_between_decisions_of_a_policy_are_measured(run: Run) -> None:
     result, printed = run("cartpole", "--num-envs", 20, 40, "--policy")
     for row in result["rows"]:
@@ -242,6 +243,7 @@ def test_libraries_that_are_not_installed_are_left_out(environment: str, run: Ru
         assert f"{name}: left out (No module named" in printed
 
 
+@pytest.mark.full
 def test_peers_are_measured_up_to_their_greatest_number(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     stepped = []
 

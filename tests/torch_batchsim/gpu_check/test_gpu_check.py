@@ -452,6 +452,7 @@ def test_only_a_process_of_its_own_is_ended_by_a_long_check(tmp_path: Path) -> N
     assert found.found["checks"][0]["status"] == "passed"
 
 
+@pytest.mark.full
 def test_needs_no_more_than_it_says() -> None:
     """A GPU machine may have no more than torch, numpy and gymnasium."""
     modules = ", ".join(f"torch_batchsim.gpu_check.{name}" for name in ("__main__", "machine", "stages"))
@@ -461,6 +462,7 @@ def test_needs_no_more_than_it_says() -> None:
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.full
 def test_the_machine_is_described_without_git_and_other_tools() -> None:
     """Each missing part of a build has a line, with the command that brings it; git is not needed."""
     command = [sys.executable, "-m", "torch_batchsim.gpu_check.machine"]

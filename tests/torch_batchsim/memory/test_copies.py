@@ -397,6 +397,7 @@ def _stepped(env: Any, queue: Any) -> None:
     queue.put(env.unwrapped.sim.tensor("World.step").tolist())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["spawn", pytest.param("forkserver", marks=pytest.mark.full)])
 def test_an_environment_is_an_argument_of_a_process(way: str) -> None:
     """``torch.multiprocessing`` pickles by shared memory and file descriptors, which these pickles do without."""

@@ -234,7 +234,10 @@ TBS_SYSTEM void run(World &world, Heap &heap, Sum &sum) {
 """
 
 
-@pytest.mark.parametrize("target", [Target(), Target("cuda")], ids=["cpu", "cuda"])
+TARGETS = [Target(), pytest.param(Target("cuda"), marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["cpu", "cuda"])
 def test_what_is_left_from_before_is_found(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that reads what another call has written gives other results in the tests' builds."""
     made = environment(tmp_path, LEAKY, step=TaskGraph("run"))

@@ -223,6 +223,7 @@ GIVEN: dict[str, float] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_options_that_systems_read_at_run_time_need_no_build_of_their_own() -> None:
     """Each has its effect all the same, on worlds in which all kinds of bodies meet."""
     assert GIVEN.keys() == Physics.parameters.options.keys()

@@ -143,6 +143,7 @@ def test_joints_are_no_contacts() -> None:
     assert (run.forces()["bob"] == 0).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("awake", [(), (Body("ball", sphere(0.2), (0, 0, 30.0)),)], ids=["all", "two"])
 def test_sleeping_bodies_go_on_to_feel_what_holds_them(awake: tuple[Body, ...]) -> None:
     """Until a touch wakes them."""

@@ -398,6 +398,7 @@ def played(worlds: int = 6, steps: int = 12, **options: Any) -> TorchVectorEnv:
     return env
 
 
+@pytest.mark.full
 def test_threads_and_worlds_change_no_bit() -> None:
     one = snapshot(played(num_threads=1).sim)
     assert_same_bits(one, snapshot(played(num_threads=2).sim))

@@ -78,7 +78,7 @@ def test_what_another_body_pushes_stops_at_a_wall() -> None:
 DRIVES = (to_position(0.5, 5.0, 100.0, 20.0), to_position(0.5, 20.0, 100.0, 20.0), to_position(0.5, 0.0, 100.0, 20.0))
 
 
-@pytest.mark.parametrize("far", [2.0, 3.0])
+@pytest.mark.parametrize("far", [2.0, pytest.param(3.0, marks=pytest.mark.full)])
 def test_a_drive_reaches_only_where_it_may_come(far: float) -> None:
     """A stick on a hinge among more stones than a world has room for contacts; it touches none."""
     turns = np.linspace(0, 2 * np.pi, 40, endpoint=False)

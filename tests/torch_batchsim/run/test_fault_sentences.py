@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from support import declare
+from support import declare, full_but
 
 from torch_batchsim import (
     Archetype,
@@ -84,7 +84,7 @@ def environment(**attributes: Any) -> type[Environment]:
     return declare(TEXT, **given)
 
 
-EXECUTORS = ["batch", "per_world", "graph", pytest.param("megakernel", marks=pytest.mark.full)]
+EXECUTORS = full_but(["batch", "per_world"], ["batch", "per_world", "graph", "megakernel"])
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

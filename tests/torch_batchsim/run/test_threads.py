@@ -352,6 +352,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", full_but(["new runtime"], ["new runtime", "old runtime", "imported later"]))
 def test_nothing_hangs_in_a_forked_child(way: str) -> None:
     """Resets, samples, copies and torch's own work, with a runtime that cannot end its team too, and where torch was

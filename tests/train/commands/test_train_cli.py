@@ -94,6 +94,7 @@ def test_a_video_may_follow_a_training(tmp_path):
     assert (tmp_path / "game.webp").stat().st_size > 1000
 
 
+@pytest.mark.full
 def test_videos_during_a_training_change_nothing_of_it(trained, tmp_path):
     given = ["--video", tmp_path / "films" / "game.gif", "--video-every", 3]
     assert run("cartpole", *SMALL, "--run-dir", tmp_path / "filmed", *given) == 0

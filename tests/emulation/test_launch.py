@@ -37,6 +37,7 @@ def test_launches(program: Path, scenario: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.full
 def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     """Without a relaxed mode, a user's capture would end where a simulator goes away."""
     text = (CSRC / "tbs" / "launch.cuh").read_text()

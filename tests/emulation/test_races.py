@@ -37,6 +37,7 @@ def scenarios() -> tuple[ctypes.CDLL, Detector]:
     return ctypes.CDLL(str(unit)), Detector(unit)
 
 
+@pytest.mark.full
 def test_what_is_ordered_and_what_is_not(scenarios: tuple[ctypes.CDLL, Detector]) -> None:
     library, detector = scenarios
     library.scenario_names.restype = ctypes.c_char_p
@@ -49,6 +50,7 @@ def test_what_is_ordered_and_what_is_not(scenarios: tuple[ctypes.CDLL, Detector]
             assert (found == []) == sound, (name, sound, *map(str, found))
 
 
+@pytest.mark.full
 def test_a_report_names_both_accesses_and_is_the_same_each_time(
     scenarios: tuple[ctypes.CDLL, Detector], tmp_path: Path
 ) -> None:

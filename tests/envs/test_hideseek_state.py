@@ -38,6 +38,7 @@ def test_a_world_has_at_most_8_kib_without_observations() -> None:
     assert not [name for name in saved if name.startswith("column_") and name != "column_physics_Hulls"]
 
 
+@pytest.mark.full
 def test_all_contacts_that_bear_something_are_kept() -> None:
     env = played()
     most = env.sim.tensor("physics.Contacts.preload").shape[-1]

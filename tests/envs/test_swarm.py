@@ -371,6 +371,7 @@ def test_a_wreck_does_nothing_and_drones_chase_who_lives() -> None:
 # ---- drones that come, and room for all ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_drones_come_at_the_given_rate() -> None:
     env = TorchVectorEnv(Swarm(spawn_rate=0.3, spawn_growth=0.2, hull=1000), num_worlds=4000)
     env.reset(seed=0)

@@ -230,7 +230,8 @@ def test_tuples_of_agents(recipe: Callable[[str], ModuleType]) -> None:
     gymnasium.registry.pop("epymarl_env/Batchsim-v0")
 
 
-@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("players", [2, 3])
 def test_games_of_hanabi_by_turns(recipe: Callable[[str], ModuleType], players: int) -> None:
     """Stepped as on-policy's ``HanabiRunner.collect`` steps them: a round of all players, then resets."""
     args = Namespace(hanabi_name="Hanabi-Very-Small", num_agents=players, use_obs_instead_of_state=False)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,13 +66,9 @@ def run(
     return env
 
 
-FAST = [("zoo", AutoresetMode.NEXT_STEP)]
-EMULATED = [
-    pair if pair in FAST else pytest.param(*pair, marks=pytest.mark.full) for pair in product(ENVIRONMENTS, MODES)
-]
-
-
-@pytest.mark.parametrize(("name", "mode"), EMULATED, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None:
     # Several tiles, the last one incomplete.
     worlds = {"cartpole": 1500, "yard": 150, "zoo": 70, "swarm": 60, "forge": 60, "hideseek": 2}.get(name, 700)

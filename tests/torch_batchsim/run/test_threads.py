@@ -128,13 +128,14 @@ def test_torch_and_simulators_share_one_team() -> None:
     assert _run(_SHARED).startswith("1 ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "variables", "count"),
     [
         ("import torch_batchsim", {}, "4000"),
-        pytest.param("import torch_batchsim", {"GOMP_SPINCOUNT": "70"}, "70", marks=pytest.mark.full),
-        pytest.param("import torch_batchsim", {"OMP_WAIT_POLICY": "passive"}, "0", marks=pytest.mark.full),
-        pytest.param("import torch, torch_batchsim", {}, "300000", marks=pytest.mark.full),  # too late
+        ("import torch_batchsim", {"GOMP_SPINCOUNT": "70"}, "70"),
+        ("import torch_batchsim", {"OMP_WAIT_POLICY": "passive"}, "0"),
+        ("import torch, torch_batchsim", {}, "300000"),  # too late
     ],
 )
 def test_threads_wait_briefly_unless_set_otherwise(script: str, variables: dict[str, str], count: str) -> None:

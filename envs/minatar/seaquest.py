@@ -32,10 +32,11 @@ from torch_batchsim import (
     system,
 )
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN, Action.FIRE)
+MOVES = moves(USED)
 OXYGEN = 200  # steps
 DIVERS_EVERY, DIVERS_MOVE = 30, 5
 RELOAD, TORPEDOES_EVERY = 5, 10
@@ -173,7 +174,7 @@ def is_out(x: i32) -> bool:
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from torch_batchsim import Component, Episode, Reward, TaskGraph, World, function, i32, system
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, limit, stick
+from .common import RAMPING, Action, Choice, MinAtar, Move, View, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.RIGHT, Action.FIRE)
+MOVES = moves(USED)
 RELOAD = 5  # steps from a shot of the cannon to the next
 SHOTS_EVERY = 10  # steps
 BLOCK_ROWS, BLOCK = 4, 0b0011111100  # what stands in each of its rows
@@ -60,7 +61,7 @@ def begin(world: World, cannon: Cannon, aliens: Aliens):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system

@@ -27,8 +27,9 @@ class Player(Component):
 
 
 class Things(Component):  # thing i is in row i + 1
-    kind: i32[8]
+    kind: i32[8]  # where it is NONE, x and last_x are equal
     x: i32[8]
+    last_x: i32[8]  # before its last move
     dx: i32[8]  # how it moves
 
 
@@ -80,6 +81,7 @@ def spawn(world: World, things: Things, clock: Clock, arrival: Arrival):
                     if place == 0:
                         things.kind[i] = GOLD if arrival.gold else ENEMY
                         things.x[i] = 0 if arrival.right else 9
+                        things.last_x[i] = things.x[i]
                         things.dx[i] = 1 if arrival.right else -1
                     place -= 1
     clock.spawn -= 1
@@ -88,9 +90,10 @@ def spawn(world: World, things: Things, clock: Clock, arrival: Arrival):
 @function
 def touch(player: Player, things: Things, reward: Reward, episode: Episode):
     i = player.y - 1
-    if things.kind[i] != NONE and things.x[i] == player.x:
+    if (things.kind[i] != NONE) & (things.x[i] == player.x):  # one branch, which is seldom taken
         if things.kind[i] == GOLD:
             things.kind[i] = NONE
+            things.last_x[i] = things.x[i]
             reward.value += 1
         else:
             episode.terminated = True
@@ -101,14 +104,14 @@ def walk(world: World, move: Move, player: Player, things: Things, clock: Clock,
     player.x = clamp(player.x + STEP_X[move.action], 0, 9)
     player.y = clamp(player.y + STEP_Y[move.action], 1, 8)
     touch(player, things, reward, episode)
-    moves = clock.move == 0
-    for i in range(8):  # without branches, so that the compiler moves all at once
-        x = things.x[i] + (things.dx[i] if moves else 0)
-        leaves = (x < 0) | (x > 9)
-        things.kind[i] = NONE if leaves else things.kind[i]
-        things.x[i] = 0 if leaves else x
-    if moves:
+    if clock.move == 0:
         clock.move = clock.move_every
+        for i in range(8):  # without branches, so that the compiler moves all at once
+            x = things.x[i] + things.dx[i]
+            stays = i32((things.kind[i] != NONE) & (x >= 0) & (x <= 9))
+            things.kind[i] *= stays
+            things.last_x[i] = things.x[i] * stays
+            things.x[i] = x * stays
         touch(player, things, reward, episode)
     clock.move -= 1
 
@@ -131,12 +134,11 @@ def ramp(world: World, clock: Clock):
 def look(world: World, player: Player, things: Things, view: View):
     clear(world, view)
     view.cells[player.y, player.x, 0] = 1
-    for i in range(8):  # without branches: those on what is in a row would be mispredicted
-        kind, x = things.kind[i], things.x[i]
-        behind = clamp(x - things.dx[i], 0, 9)
-        view.cells[i + 1, x, 1] = kind == ENEMY
-        view.cells[i + 1, x, 3] = kind == GOLD
-        view.cells[i + 1, behind, 2] = (kind != NONE) & (behind != x)
+    for i in range(8):  # without branches, which would be mispredicted
+        x, last_x = things.x[i], things.last_x[i]
+        view.cells[i + 1, x, 1] = things.kind[i] == ENEMY
+        view.cells[i + 1, x, 3] = things.kind[i] == GOLD
+        view.cells[i + 1, last_x, 2] = last_x != x
 
 
 class Asterix(MinAtar):

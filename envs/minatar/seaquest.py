@@ -31,8 +31,9 @@ from torch_batchsim import (
     i32,
     system,
 )
+from torch_batchsim.math import clamp
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
+from .common import RAMPING, STEP_X, STEP_Y, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN, Action.FIRE)
@@ -208,16 +209,10 @@ def steer(world: World, move: Move, sub: Sub, sea: Sea):
     if move.action == Action.FIRE and sub.wait == 0:
         add(world, sea.bullets, Thing(x=sub.x, y=sub.y, right=sub.right))
         sub.wait = RELOAD
-    elif move.action == Action.LEFT:
-        sub.x = max(sub.x - 1, 0)
-        sub.right = False
-    elif move.action == Action.RIGHT:
-        sub.x = min(sub.x + 1, 9)
-        sub.right = True
-    elif move.action == Action.UP:
-        sub.y = max(sub.y - 1, 0)
-    elif move.action == Action.DOWN:
-        sub.y = min(sub.y + 1, 8)
+    x_step = STEP_X[move.action]
+    sub.x = clamp(sub.x + x_step, 0, 9)
+    sub.right = x_step > 0 if x_step != 0 else sub.right
+    sub.y = clamp(sub.y + STEP_Y[move.action], 0, 8)
     sub.wait = max(sub.wait - 1, 0)
 
 
@@ -359,11 +354,13 @@ def show(view: View, shoal: Shoal, channel: i32):
 
 
 @function
-def show_trails(view: View, shoal: Shoal):
+def show_with_trails(view: View, shoal: Shoal, channel: i32):
     for i in range(shoal.count):
-        behind = shoal.things[i].x - (1 if shoal.things[i].right else -1)
+        x, y = i32(shoal.things[i].x), i32(shoal.things[i].y)
+        view.cells[y, x, channel] = 1
+        behind = x - (1 if shoal.things[i].right else -1)
         if not is_out(behind):
-            view.cells[shoal.things[i].y, behind, 3] = 1
+            view.cells[y, behind, 3] = 1
 
 
 @system
@@ -373,16 +370,13 @@ def look(world: World, sea: Sea, sub: Sub, view: View):
     view.cells[sub.y, sub.x - 1 if sub.right else sub.x + 1, 1] = 1
     show(view, sea.bullets, 2)
     show(view, sea.torpedoes, 4)
-    show(view, sea.fish, 5)
-    show(view, sea.subs, 6)
-    show(view, sea.divers, 9)
-    show_trails(view, sea.fish)
-    show_trails(view, sea.subs)
-    show_trails(view, sea.divers)
-    for x in range(max(sub.oxygen, 0) * 10 // OXYGEN):
-        view.cells[9, x, 7] = 1
-    for x in range(9 - sub.divers, 9):
-        view.cells[9, x, 8] = 1
+    show_with_trails(view, sea.fish, 5)
+    show_with_trails(view, sea.subs, 6)
+    show_with_trails(view, sea.divers, 9)
+    oxygen = max(sub.oxygen, 0) * 10 // OXYGEN
+    for x in range(10):  # always as many, so that no branch is mispredicted
+        view.cells[9, x, 7] = x < oxygen
+        view.cells[9, x, 8] = (x >= 9 - sub.divers) & (x < 9)
 
 
 class Seaquest(MinAtar):

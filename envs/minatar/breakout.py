@@ -10,7 +10,7 @@ End: terminated when the ball reaches the floor beside the paddle.
 
 from __future__ import annotations
 
-from torch_batchsim import Component, Episode, Reward, TaskGraph, World, f32, i32, system, u32
+from torch_batchsim import Component, Episode, Reward, TaskGraph, World, f32, i32, system, u8, u32, zeros
 from torch_batchsim.math import clamp
 
 from .common import STEP_X, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
@@ -97,10 +97,12 @@ def fly(
 @system
 def look(world: World, ball: Ball, trail: Trail, paddle: Paddle, bricks: Bricks, view: View):
     clear(world, view)
-    bits = bricks.bits
-    for y in range(1, 4):
+    wall = zeros(u8, 30)  # taken apart in a few wide instructions
+    for k in range(30):
+        wall[k] = u32(bricks.bits >> k) & 1
+    for y in range(3):
         for x in range(10):
-            view.cells[y, x, 3] = u32(bits >> (10 * (y - 1) + x)) & 1
+            view.cells[y + 1, x, 3] = wall[10 * y + x]
     view.cells[9, paddle.x, 0] = 1
     view.cells[ball.y, ball.x, 1] = 1
     view.cells[trail.y, trail.x, 2] = 1

@@ -10,11 +10,13 @@ End: terminated when an enemy touches the player.
 from __future__ import annotations
 
 from torch_batchsim import Component, Episode, Reward, TaskGraph, World, boolean, function, i32, system
+from torch_batchsim.math import clamp
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .common import RAMPING, STEP_X, STEP_Y, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN)
+MOVES = moves(USED)
 RAMP = 100  # steps
 NONE, ENEMY, GOLD = 0, 1, 2
 
@@ -25,9 +27,10 @@ class Player(Component):
 
 
 class Things(Component):  # thing i is in row i + 1
-    kind: i32[8]
+    kind: i32[8]  # where it is NONE, x and last_x are equal
     x: i32[8]
-    right: boolean[8]  # moves to the right
+    last_x: i32[8]  # before its last move
+    dx: i32[8]  # how it moves
 
 
 class Clock(Component):  # steps
@@ -58,7 +61,7 @@ def begin(world: World, player: Player, clock: Clock):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system
@@ -78,7 +81,8 @@ def spawn(world: World, things: Things, clock: Clock, arrival: Arrival):
                     if place == 0:
                         things.kind[i] = GOLD if arrival.gold else ENEMY
                         things.x[i] = 0 if arrival.right else 9
-                        things.right[i] = arrival.right
+                        things.last_x[i] = things.x[i]
+                        things.dx[i] = 1 if arrival.right else -1
                     place -= 1
     clock.spawn -= 1
 
@@ -86,9 +90,10 @@ def spawn(world: World, things: Things, clock: Clock, arrival: Arrival):
 @function
 def touch(player: Player, things: Things, reward: Reward, episode: Episode):
     i = player.y - 1
-    if things.kind[i] != NONE and things.x[i] == player.x:
+    if (things.kind[i] != NONE) & (things.x[i] == player.x):  # one branch, which is seldom taken
         if things.kind[i] == GOLD:
             things.kind[i] = NONE
+            things.last_x[i] = things.x[i]
             reward.value += 1
         else:
             episode.terminated = True
@@ -96,21 +101,17 @@ def touch(player: Player, things: Things, reward: Reward, episode: Episode):
 
 @system
 def walk(world: World, move: Move, player: Player, things: Things, clock: Clock, reward: Reward, episode: Episode):
-    if move.action == Action.LEFT:
-        player.x = max(player.x - 1, 0)
-    elif move.action == Action.RIGHT:
-        player.x = min(player.x + 1, 9)
-    elif move.action == Action.UP:
-        player.y = max(player.y - 1, 1)
-    elif move.action == Action.DOWN:
-        player.y = min(player.y + 1, 8)
+    player.x = clamp(player.x + STEP_X[move.action], 0, 9)
+    player.y = clamp(player.y + STEP_Y[move.action], 1, 8)
     touch(player, things, reward, episode)
     if clock.move == 0:
         clock.move = clock.move_every
-        for i in range(8):
-            things.x[i] += 1 if things.right[i] else -1
-            if things.x[i] < 0 or things.x[i] > 9:
-                things.kind[i] = NONE
+        for i in range(8):  # without branches, so that the compiler moves all at once
+            x = things.x[i] + things.dx[i]
+            stays = i32((things.kind[i] != NONE) & (x >= 0) & (x <= 9))
+            things.kind[i] *= stays
+            things.last_x[i] = things.x[i] * stays
+            things.x[i] = x * stays
         touch(player, things, reward, episode)
     clock.move -= 1
 
@@ -133,13 +134,11 @@ def ramp(world: World, clock: Clock):
 def look(world: World, player: Player, things: Things, view: View):
     clear(world, view)
     view.cells[player.y, player.x, 0] = 1
-    for i in range(8):
-        if things.kind[i] != NONE:
-            x = things.x[i]
-            behind = x - 1 if things.right[i] else x + 1
-            view.cells[i + 1, x, 3 if things.kind[i] == GOLD else 1] = 1
-            if 0 <= behind <= 9:
-                view.cells[i + 1, behind, 2] = 1
+    for i in range(8):  # without branches, which would be mispredicted
+        x, last_x = things.x[i], things.last_x[i]
+        view.cells[i + 1, x, 1] = things.kind[i] == ENEMY
+        view.cells[i + 1, x, 3] = things.kind[i] == GOLD
+        view.cells[i + 1, last_x, 2] = last_x != x
 
 
 class Asterix(MinAtar):

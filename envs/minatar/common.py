@@ -12,7 +12,7 @@ Observation: uint8 ``[10, 10, channels]``, 0 or 1 by row, column and channel (``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -53,6 +53,11 @@ class Action(IntEnum):
     FIRE = 5
 
 
+# How a player moves by an Action.
+STEP_X = (0, -1, 0, 1, 0, 0)
+STEP_Y = (0, 0, -1, 0, 1, 0)
+
+
 class Choice(Component):
     action: i32  # a place in the game's action set
 
@@ -67,6 +72,11 @@ class View(Component):
 
 class FloatView(Component):
     cells: f32[10, 10, CHANNELS] = between(0, 1)
+
+
+def moves(used: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The Action of each action of an agent: of all six, and of the minimal ones."""
+    return tuple(Action), (*used, *[Action.NOTHING] * (len(Action) - len(used)))
 
 
 @function

@@ -14,10 +14,11 @@ from __future__ import annotations
 from torch_batchsim import Component, Episode, Reward, TaskGraph, World, function, i32, system
 from torch_batchsim.math import clamp
 
-from .common import Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .common import Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.UP, Action.DOWN)
+MOVES = moves(USED)
 PACE = 3  # steps from a move of the chicken to the next
 LAST_STEP = 2501
 COLUMN = 4
@@ -51,7 +52,7 @@ def line_up(world: World, chicken: Chicken, cars: Cars):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system

@@ -31,11 +31,13 @@ from torch_batchsim import (
     i32,
     system,
 )
+from torch_batchsim.math import clamp
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, clear, limit, stick
+from .common import RAMPING, STEP_X, STEP_Y, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.UP, Action.RIGHT, Action.DOWN, Action.FIRE)
+MOVES = moves(USED)
 OXYGEN = 200  # steps
 DIVERS_EVERY, DIVERS_MOVE = 30, 5
 RELOAD, TORPEDOES_EVERY = 5, 10
@@ -43,6 +45,8 @@ MOST_DIVERS = 6
 # Enemies that come in every step move every third one, so 30 are there at most, and in ten steps, the life of a shot,
 # 40 of them shoot at most once.
 CAPACITY = 48
+KINDS = 5
+FISH, SUBS, TORPEDOES, BULLETS, DIVERS = range(KINDS)  # torpedoes of enemies, bullets of the player
 
 
 class Thing(Struct):
@@ -53,17 +57,11 @@ class Thing(Struct):
     load: i8  # steps until it shoots
 
 
-class Shoal(Struct):
-    count: i32
-    things: Annotated[Thing, 48]
-
-
 class Sea(Component):
-    fish: Shoal
-    subs: Shoal
-    torpedoes: Shoal  # of enemies
-    bullets: Shoal  # of the player
-    divers: Shoal
+    """Of each kind a list. The first things of all kinds lie together, since most lists are short."""
+
+    count: i32[KINDS]
+    things: Annotated[Thing, CAPACITY, KINDS]
 
 
 class Sub(Component):  # the player's
@@ -107,60 +105,60 @@ def begin(world: World, sub: Sub, clock: Clock):
 
 
 @function
-def add(world: World, shoal: Shoal, thing: Thing):
-    if shoal.count < CAPACITY:
-        shoal.things[shoal.count] = thing
-        shoal.count += 1
+def add(world: World, sea: Sea, kind: i32, thing: Thing):
+    if sea.count[kind] < CAPACITY:
+        sea.things[sea.count[kind], kind] = thing
+        sea.count[kind] += 1
     else:
-        world.fail("full", shoal.count)
+        world.fail("full", sea.count[kind])
 
 
 @function
-def take_out(shoal: Shoal, i: i32):
-    shoal.count -= 1
-    for j in range(i, shoal.count):
-        shoal.things[j] = shoal.things[j + 1]
+def take_out(sea: Sea, kind: i32, i: i32):
+    sea.count[kind] -= 1
+    for j in range(i, sea.count[kind]):
+        sea.things[j, kind] = sea.things[j + 1, kind]
 
 
 @function
-def take_out_like(shoal: Shoal, i: i32) -> i32:
+def take_out_like(sea: Sea, kind: i32, i: i32) -> i32:
     """Take out the first thing that equals thing i; returns where it was."""
-    x, y, right = shoal.things[i].x, shoal.things[i].y, shoal.things[i].right
-    wait, load = shoal.things[i].wait, shoal.things[i].load
+    x, y, right = sea.things[i, kind].x, sea.things[i, kind].y, sea.things[i, kind].right
+    wait, load = sea.things[i, kind].wait, sea.things[i, kind].load
     first = 0
     while first < i and not (
-        shoal.things[first].x == x
-        and shoal.things[first].y == y
-        and shoal.things[first].right == right
-        and shoal.things[first].wait == wait
-        and shoal.things[first].load == load
+        sea.things[first, kind].x == x
+        and sea.things[first, kind].y == y
+        and sea.things[first, kind].right == right
+        and sea.things[first, kind].wait == wait
+        and sea.things[first, kind].load == load
     ):
         first += 1
-    take_out(shoal, first)
+    take_out(sea, kind, first)
     return first
 
 
 @function
-def first_at(shoal: Shoal, x: i32, y: i32) -> i32:
+def first_at(sea: Sea, kind: i32, x: i32, y: i32) -> i32:
     """The place of the first thing in a cell, -1 without one."""
-    for i in range(shoal.count):
-        if shoal.things[i].x == x and shoal.things[i].y == y:
+    for i in range(sea.count[kind]):
+        if sea.things[i, kind].x == x and sea.things[i, kind].y == y:
             return i
     return -1
 
 
 @function
-def opposes(shoal: Shoal, row: i32, right: bool) -> bool:
+def opposes(sea: Sea, kind: i32, row: i32, right: bool) -> bool:
     """Whether a thing in the row moves the other way."""
     found = False
-    for i in range(shoal.count):
-        found = found or (shoal.things[i].y == row and shoal.things[i].right != right)
+    for i in range(sea.count[kind]):
+        found = found or (sea.things[i, kind].y == row and sea.things[i, kind].right != right)
     return found
 
 
 @function
-def advance(shoal: Shoal, i: i32):
-    shoal.things[i].x += 1 if shoal.things[i].right else -1
+def advance(sea: Sea, kind: i32, i: i32):
+    sea.things[i, kind].x += 1 if sea.things[i, kind].right else -1
 
 
 @function
@@ -173,7 +171,7 @@ def is_out(x: i32) -> bool:
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system
@@ -185,19 +183,19 @@ def spawn(world: World, sea: Sea, clock: Clock, arrivals: Arrivals):
         arrivals.sub = world.random.chance(1 / 3)
         arrivals.row = world.random.integer(1, 8)
         row = arrivals.row
-        if not opposes(sea.subs, row, right) and not opposes(sea.fish, row, right):
+        if not opposes(sea, SUBS, row, right) and not opposes(sea, FISH, row, right):
             x = 0 if right else 9
             if arrivals.sub:
-                add(world, sea.subs, Thing(x=x, y=row, right=right, wait=clock.move_every, load=TORPEDOES_EVERY))
+                add(world, sea, SUBS, Thing(x=x, y=row, right=right, wait=clock.move_every, load=TORPEDOES_EVERY))
             else:
-                add(world, sea.fish, Thing(x=x, y=row, right=right, wait=clock.move_every))
+                add(world, sea, FISH, Thing(x=x, y=row, right=right, wait=clock.move_every))
     if clock.diver == 0:
         clock.diver = DIVERS_EVERY
         arrivals.diver_right = world.random.chance(0.5)
         arrivals.diver_row = world.random.integer(1, 8)
         start = 0 if arrivals.diver_right else 9
         diver = Thing(x=start, y=arrivals.diver_row, right=arrivals.diver_right, wait=DIVERS_MOVE)
-        add(world, sea.divers, diver)
+        add(world, sea, DIVERS, diver)
     clock.enemy = max(clock.enemy - 1, 0)
     clock.diver = max(clock.diver - 1, 0)
 
@@ -205,122 +203,116 @@ def spawn(world: World, sea: Sea, clock: Clock, arrivals: Arrivals):
 @system
 def steer(world: World, move: Move, sub: Sub, sea: Sea):
     if move.action == Action.FIRE and sub.wait == 0:
-        add(world, sea.bullets, Thing(x=sub.x, y=sub.y, right=sub.right))
+        add(world, sea, BULLETS, Thing(x=sub.x, y=sub.y, right=sub.right))
         sub.wait = RELOAD
-    elif move.action == Action.LEFT:
-        sub.x = max(sub.x - 1, 0)
-        sub.right = False
-    elif move.action == Action.RIGHT:
-        sub.x = min(sub.x + 1, 9)
-        sub.right = True
-    elif move.action == Action.UP:
-        sub.y = max(sub.y - 1, 0)
-    elif move.action == Action.DOWN:
-        sub.y = min(sub.y + 1, 8)
+    x_step = STEP_X[move.action]
+    sub.x = clamp(sub.x + x_step, 0, 9)
+    sub.right = x_step > 0 if x_step != 0 else sub.right
+    sub.y = clamp(sub.y + STEP_Y[move.action], 0, 8)
     sub.wait = max(sub.wait - 1, 0)
 
 
 @system
 def fly(world: World, sea: Sea, reward: Reward):
     """The player's bullets, the last first."""
-    for i in range(sea.bullets.count - 1, -1, -1):
-        advance(sea.bullets, i)
-        x, y = i32(sea.bullets.things[i].x), i32(sea.bullets.things[i].y)
+    for i in range(sea.count[BULLETS] - 1, -1, -1):
+        advance(sea, BULLETS, i)
+        x, y = i32(sea.things[i, BULLETS].x), i32(sea.things[i, BULLETS].y)
         gone = is_out(x)
         if not gone:
-            fish = first_at(sea.fish, x, y)
+            fish = first_at(sea, FISH, x, y)
             if fish >= 0:
-                take_out(sea.fish, fish)
+                take_out(sea, FISH, fish)
             else:
-                enemy = first_at(sea.subs, x, y)
+                enemy = first_at(sea, SUBS, x, y)
                 if enemy >= 0:
-                    take_out(sea.subs, enemy)
+                    take_out(sea, SUBS, enemy)
                 gone = enemy >= 0
             gone = gone or fish >= 0
             reward.value += gone
         if gone:
-            take_out_like(sea.bullets, i)
+            take_out_like(sea, BULLETS, i)
 
 
 @function
 def rescues(sea: Sea, sub: Sub, i: i32) -> bool:
-    return sea.divers.things[i].x == sub.x and sea.divers.things[i].y == sub.y and sub.divers < MOST_DIVERS
+    return sea.things[i, DIVERS].x == sub.x and sea.things[i, DIVERS].y == sub.y and sub.divers < MOST_DIVERS
 
 
 @system
 def drift(world: World, sea: Sea, sub: Sub):
-    for i in range(sea.divers.count - 1, -1, -1):
+    for i in range(sea.count[DIVERS] - 1, -1, -1):
         saved = rescues(sea, sub, i)
         gone = saved
         if not saved:
-            if sea.divers.things[i].wait == 0:
-                sea.divers.things[i].wait = DIVERS_MOVE
-                advance(sea.divers, i)
+            if sea.things[i, DIVERS].wait == 0:
+                sea.things[i, DIVERS].wait = DIVERS_MOVE
+                advance(sea, DIVERS, i)
                 saved = rescues(sea, sub, i)
-                gone = saved or is_out(sea.divers.things[i].x)
+                gone = saved or is_out(sea.things[i, DIVERS].x)
             else:
-                sea.divers.things[i].wait -= 1
+                sea.things[i, DIVERS].wait -= 1
         if gone:
-            take_out_like(sea.divers, i)
+            take_out_like(sea, DIVERS, i)
         sub.divers += saved
 
 
 @function
-def swim(shoal: Shoal, i: i32, bullets: Shoal, sub: Sub, clock: Clock, reward: Reward, episode: Episode) -> i32:
+def swim(sea: Sea, kind: i32, i: i32, sub: Sub, clock: Clock, reward: Reward, episode: Episode) -> i32:
     """Move an enemy when it is time; returns which place of the list went, or -1."""
-    if shoal.things[i].x == sub.x and shoal.things[i].y == sub.y:
+    if sea.things[i, kind].x == sub.x and sea.things[i, kind].y == sub.y:
         episode.terminated = True
-    if shoal.things[i].wait > 0:
-        shoal.things[i].wait -= 1
+    if sea.things[i, kind].wait > 0:
+        sea.things[i, kind].wait -= 1
         return -1
-    shoal.things[i].wait = clock.move_every
-    advance(shoal, i)
-    x, y = i32(shoal.things[i].x), i32(shoal.things[i].y)
+    sea.things[i, kind].wait = clock.move_every
+    advance(sea, kind, i)
+    x, y = i32(sea.things[i, kind].x), i32(sea.things[i, kind].y)
     if is_out(x):
-        return take_out_like(shoal, i)
+        return take_out_like(sea, kind, i)
     if x == sub.x and y == sub.y:
         episode.terminated = True
         return -1
-    bullet = first_at(bullets, x, y)
+    bullet = first_at(sea, BULLETS, x, y)
     if bullet < 0:
         return -1
-    take_out(bullets, bullet)
+    take_out(sea, BULLETS, bullet)
     reward.value += 1
-    return take_out_like(shoal, i)
+    return take_out_like(sea, kind, i)
 
 
 @system
 def swim_subs(world: World, sea: Sea, sub: Sub, clock: Clock, reward: Reward, episode: Episode):
-    for i in range(sea.subs.count - 1, -1, -1):
-        load = i32(sea.subs.things[i].load)
-        right = sea.subs.things[i].right
-        y = i32(sea.subs.things[i].y)
-        moves = sea.subs.things[i].wait == 0
-        x = sea.subs.things[i].x + (0 if not moves else 1 if right else -1)
-        gone = swim(sea.subs, i, sea.bullets, sub, clock, reward, episode)
+    for i in range(sea.count[SUBS] - 1, -1, -1):
+        load = i32(sea.things[i, SUBS].load)
+        right = sea.things[i, SUBS].right
+        y = i32(sea.things[i, SUBS].y)
+        moves = sea.things[i, SUBS].wait == 0
+        x = sea.things[i, SUBS].x + (0 if not moves else 1 if right else -1)
+        gone = swim(sea, SUBS, i, sub, clock, reward, episode)
         if load == 0:  # also where it has just gone
-            add(world, sea.torpedoes, Thing(x=x, y=y, right=right))
+            add(world, sea, TORPEDOES, Thing(x=x, y=y, right=right))
         if gone != i:
             place = i if gone < 0 else i - 1
-            sea.subs.things[place].load = TORPEDOES_EVERY if load == 0 else load - 1
+            sea.things[place, SUBS].load = TORPEDOES_EVERY if load == 0 else load - 1
 
 
 @system
 def run_torpedoes(world: World, sea: Sea, sub: Sub, episode: Episode):
-    for i in range(sea.torpedoes.count - 1, -1, -1):
-        if sea.torpedoes.things[i].y == sub.y and sea.torpedoes.things[i].x == sub.x:
+    for i in range(sea.count[TORPEDOES] - 1, -1, -1):
+        if sea.things[i, TORPEDOES].y == sub.y and sea.things[i, TORPEDOES].x == sub.x:
             episode.terminated = True
-        advance(sea.torpedoes, i)
-        if is_out(sea.torpedoes.things[i].x):
-            take_out_like(sea.torpedoes, i)
-        elif sea.torpedoes.things[i].y == sub.y and sea.torpedoes.things[i].x == sub.x:
+        advance(sea, TORPEDOES, i)
+        if is_out(sea.things[i, TORPEDOES].x):
+            take_out_like(sea, TORPEDOES, i)
+        elif sea.things[i, TORPEDOES].y == sub.y and sea.things[i, TORPEDOES].x == sub.x:
             episode.terminated = True
 
 
 @system
 def swim_fish(world: World, sea: Sea, sub: Sub, clock: Clock, reward: Reward, episode: Episode):
-    for i in range(sea.fish.count - 1, -1, -1):
-        swim(sea.fish, i, sea.bullets, sub, clock, reward, episode)
+    for i in range(sea.count[FISH] - 1, -1, -1):
+        swim(sea, FISH, i, sub, clock, reward, episode)
 
 
 @system
@@ -352,17 +344,19 @@ def breathe(world: World, sub: Sub, clock: Clock, reward: Reward, episode: Episo
 
 
 @function
-def show(view: View, shoal: Shoal, channel: i32):
-    for i in range(shoal.count):
-        view.cells[shoal.things[i].y, shoal.things[i].x, channel] = 1
+def show(view: View, sea: Sea, kind: i32, channel: i32):
+    for i in range(sea.count[kind]):
+        view.cells[sea.things[i, kind].y, sea.things[i, kind].x, channel] = 1
 
 
 @function
-def show_trails(view: View, shoal: Shoal):
-    for i in range(shoal.count):
-        behind = shoal.things[i].x - (1 if shoal.things[i].right else -1)
+def show_with_trails(view: View, sea: Sea, kind: i32, channel: i32):
+    for i in range(sea.count[kind]):
+        x, y = i32(sea.things[i, kind].x), i32(sea.things[i, kind].y)
+        view.cells[y, x, channel] = 1
+        behind = x - (1 if sea.things[i, kind].right else -1)
         if not is_out(behind):
-            view.cells[shoal.things[i].y, behind, 3] = 1
+            view.cells[y, behind, 3] = 1
 
 
 @system
@@ -370,18 +364,15 @@ def look(world: World, sea: Sea, sub: Sub, view: View):
     clear(world, view)
     view.cells[sub.y, sub.x, 0] = 1
     view.cells[sub.y, sub.x - 1 if sub.right else sub.x + 1, 1] = 1
-    show(view, sea.bullets, 2)
-    show(view, sea.torpedoes, 4)
-    show(view, sea.fish, 5)
-    show(view, sea.subs, 6)
-    show(view, sea.divers, 9)
-    show_trails(view, sea.fish)
-    show_trails(view, sea.subs)
-    show_trails(view, sea.divers)
-    for x in range(max(sub.oxygen, 0) * 10 // OXYGEN):
-        view.cells[9, x, 7] = 1
-    for x in range(9 - sub.divers, 9):
-        view.cells[9, x, 8] = 1
+    show(view, sea, BULLETS, 2)
+    show(view, sea, TORPEDOES, 4)
+    show_with_trails(view, sea, FISH, 5)
+    show_with_trails(view, sea, SUBS, 6)
+    show_with_trails(view, sea, DIVERS, 9)
+    oxygen = max(sub.oxygen, 0) * 10 // OXYGEN
+    for x in range(10):  # always as many, so that no branch is mispredicted
+        view.cells[9, x, 7] = x < oxygen
+        view.cells[9, x, 8] = (x >= 9 - sub.divers) & (x < 9)
 
 
 class Seaquest(MinAtar):

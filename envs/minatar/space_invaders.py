@@ -11,11 +11,13 @@ End: terminated when a shot or an alien meets the cannon, or aliens would leave 
 from __future__ import annotations
 
 from torch_batchsim import Component, Episode, Reward, TaskGraph, World, function, i32, system
+from torch_batchsim.math import clamp
 
-from .common import RAMPING, Action, Choice, MinAtar, Move, View, limit, stick
+from .common import RAMPING, STEP_X, Action, Choice, MinAtar, Move, View, clear, limit, moves, stick
 from .training import SWEEP, TRAINING
 
 USED = (Action.NOTHING, Action.LEFT, Action.RIGHT, Action.FIRE)
+MOVES = moves(USED)
 RELOAD = 5  # steps from a shot of the cannon to the next
 SHOTS_EVERY = 10  # steps
 BLOCK_ROWS, BLOCK = 4, 0b0011111100  # what stands in each of its rows
@@ -60,7 +62,7 @@ def begin(world: World, cannon: Cannon, aliens: Aliens):
 
 @system
 def decide(world: World, choice: Choice, move: Move):
-    stick(world, move, USED[choice.action] if world.parameters.minimal_actions else choice.action)
+    stick(world, move, MOVES[i32(world.parameters.minimal_actions)][choice.action])
 
 
 @system
@@ -68,10 +70,7 @@ def steer(world: World, move: Move, cannon: Cannon, shots: Shots):
     if move.action == Action.FIRE and cannon.wait == 0:
         shots.up[9] |= 1 << cannon.x
         cannon.wait = RELOAD
-    elif move.action == Action.LEFT:
-        cannon.x = max(cannon.x - 1, 0)
-    elif move.action == Action.RIGHT:
-        cannon.x = min(cannon.x + 1, 9)
+    cannon.x = clamp(cannon.x + STEP_X[move.action], 0, 9)
     cannon.wait = max(cannon.wait - 1, 0)
 
 
@@ -142,6 +141,11 @@ def shoot(world: World, cannon: Cannon, aliens: Aliens, shots: Shots):
 
 @system
 def hit(world: World, aliens: Aliens, shots: Shots, reward: Reward):
+    met = 0
+    for y in range(10):
+        met |= aliens.rows[y] & shots.up[y]
+    if met == 0:
+        return
     hits = 0
     for y in range(10):
         both = aliens.rows[y] & shots.up[y]
@@ -160,16 +164,19 @@ def hit(world: World, aliens: Aliens, shots: Shots, reward: Reward):
 
 @system
 def look(world: World, cannon: Cannon, aliens: Aliens, shots: Shots, view: View):
-    left = aliens.direction < 0
+    clear(world, view)
+    moving = 2 if aliens.direction < 0 else 3
     for y in range(10):
-        for x in range(10):
-            alien = aliens.rows[y] >> x & 1
-            view.cells[y, x, 0] = 0
-            view.cells[y, x, 1] = alien
-            view.cells[y, x, 2] = alien if left else 0
-            view.cells[y, x, 3] = 0 if left else alien
-            view.cells[y, x, 4] = shots.up[y] >> x & 1
-            view.cells[y, x, 5] = shots.down[y] >> x & 1
+        row, up, down = aliens.rows[y], shots.up[y], shots.down[y]
+        if row != 0:
+            for x in range(10):
+                alien = row >> x & 1
+                view.cells[y, x, 1] = alien
+                view.cells[y, x, moving] = alien
+        if up | down != 0:
+            for x in range(10):
+                view.cells[y, x, 4] = up >> x & 1
+                view.cells[y, x, 5] = down >> x & 1
     view.cells[9, cannon.x, 0] = 1
 
 

@@ -304,7 +304,7 @@ def test_episodes_end_at_the_limit_of_steps() -> None:
 def test_a_sea_that_is_full_is_a_fault() -> None:
     env = TorchVectorEnv(Seaquest(), 2)
     env.reset(seed=0)
-    env.sim.tensor("Game.Sea.bullets.count")[1] = 48
+    env.sim.tensor("Game.Sea.count")[1] = 48
     with pytest.raises(WorldFault, match="full"):
         env.step(np.full(2, 5))
 

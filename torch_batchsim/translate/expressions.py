@@ -255,7 +255,7 @@ class Expressions:
             _single(float(one)) if kind == F32 else str(one).lower() if kind == BOOL else str(int(one)) for one in flat
         ]
         extents = "".join(f"[{extent}]" for extent in shape)
-        self.tables[own] = f"constexpr {kind.cpp} {own}{extents} = {_nested(texts, shape)};"
+        self.tables[own] = f"TBS_CONSTANT {kind.cpp} {own}{extents} = {_nested(texts, shape)};"
         numbers = [_as_stored(float(one)) if kind == F32 else bool(one) if kind == BOOL else int(one) for one in flat]
         self.constants[own] = _grouped(numbers, shape)
         return Value(Array(kind.cpp, kind, shape), own, self.python(node, own))

@@ -46,6 +46,13 @@ class Surroundings:
     libraries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: Sequence[str] = ()
 
+    def named(self, name: str) -> Record | None:
+        """The kind of a component that the module of a system does not have, by its name in C++."""
+        for written, closed in self.components.values():
+            if written == name:
+                return Record(written, closed, _members(closed.members))
+        return None
+
     def record(self, cls: type) -> Record | None:
         """The kind of a component or struct; None where the environment does not have it."""
         key = getattr(cls, "__module__", ""), getattr(cls, "__qualname__", "")

@@ -212,7 +212,7 @@ class Bits:
 
 
 def write_bits(words: Any, out: Any, lanes: Lanes) -> None:
-    """Write the bits of ``words: u64[-(-n // 64)]``, one to an element of ``out``, an array of n numbers or booleans."""
+    """Write the bits of ``words: u64[-(-n // 64)]``, one to an element of ``out``, n numbers or booleans."""
     for i in range(len(out)):
         out[i] = int(words[i // 64]) >> i % 64 & 1
 
@@ -342,7 +342,9 @@ class Lanes:
     def all(self, n: int, condition: Callable[[int], bool]) -> bool: ...  # type: ignore[empty-body]
     def ballot(self, n: int, condition: Callable[[int], bool]) -> int: ...  # type: ignore[empty-body]
     def broadcast(self, item: int, value: Callable[[int], _Number]) -> _Number: ...  # type: ignore[empty-body]
-    def scan(self, n: int, term: Callable[[int], int], take: Callable[[int, int], Any]) -> int: ...  # type: ignore[empty-body]
+    def scan(  # type: ignore[empty-body]
+        self, n: int, term: Callable[[int], int], take: Callable[[int, int], Any]
+    ) -> int: ...
     def shared(self, kind: type[_Component]) -> _Component: ...  # type: ignore[empty-body]
 
 

@@ -398,9 +398,7 @@ class PythonExecutor:
         def engine(world: _Running | None, *arguments: Any) -> Any:
             given = []
             for kind, argument in zip(takes, arguments, strict=True):
-                if kind is None:
-                    given.append(argument)
-                elif isinstance(argument, ctypes.Array):
+                if kind is None or isinstance(argument, ctypes.Array):
                     given.append(argument)
                 elif isinstance(kind, Array):
                     given.append((_NUMBERS[kind.element.cpp] * max(len(argument), 1))(*argument))

@@ -16,10 +16,10 @@ from .expressions import MISSING, SEVERAL, WORLD_METHODS, Expressions, Value, Va
 from .kinds import (
     BOOL,
     ENTITY,
-    STREAM,
     F32,
     F64,
     I32,
+    STREAM,
     U32,
     VOID,
     Array,
@@ -385,7 +385,8 @@ class Calls(Expressions):
             raise self.refuse(node, "world.random.uniform takes no argument, or low and high")
         values = [self.stored_as(each, taken, value) for each, value in zip(node.args, values, strict=True)]
         if owner.kind == STREAM:
-            shown = f"i32({{0}}.{name}({places_of(values, 1)}))" if name == "below" else f"{{0}}.{name}({places_of(values, 1)})"
+            shown = f"{{0}}.{name}({places_of(values, 1)})"
+            shown = f"i32({shown})" if name == "below" else shown
             in_thunk = shown.replace("{0}", "const_cast<Random &>({0})")
             return self.engine(node, shown, [owner, *values], result, in_thunk=in_thunk)
         world, item = owner.kind.values  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import builtins
 import ctypes
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -27,9 +27,7 @@ from .kinds import (
     I64,
     U32,
     U64,
-    STREAM,
     Array,
-    BitString,
     Kind,
     Maybe,
     Number,
@@ -341,7 +339,8 @@ class Expressions:
     def of_engine(self, node: ast.AST, owner: Value, name: str) -> Value:
         """An attribute of the world, the episode, the row, or of options."""
         kind = owner.kind
-        values = getattr(kind, "values", None)
+        given = getattr(kind, "values", None)
+        values = given if isinstance(given, Mapping) else None
         tree = self.python(node, f"_0.{name}", owner)
         if kind.cpp == "World":
             if name == "id":
@@ -351,7 +350,7 @@ class Expressions:
             if name == "constants":
                 return Value(Opaque("constants", self.around.constants), "Constants", tree)
             if name == "random":
-                if values == SEVERAL:
+                if given == SEVERAL:
                     raise self.refuse(node, "a world of several has no random: take worlds[k].random_of(i)")
                 return Value(Opaque("Random", (owner, None)), f"{owner.text}.random()", owner.tree)
             known = ["id", "parameters", "constants", "random", *WORLD_METHODS]
@@ -673,7 +672,7 @@ class Expressions:
         right = node.comparators[0]
         given = self.static(right)
         if len(node.ops) > 1 or not (isinstance(right, ast.Tuple) or isinstance(given, tuple)):
-            raise self.refuse(node, "'in' takes numbers in brackets, or a tuple of the module; of an array write a loop")
+            raise self.refuse(node, "'in' takes (1, 2), or a tuple of the module; of an array write a loop")
         self.check_repeatable(node)
         left = self.value(node.left)
         each = right.elts if isinstance(right, ast.Tuple) else ()
@@ -724,8 +723,8 @@ class Expressions:
 
 
 _ATTRIBUTES = {
-    "Episode": ("step", "terminated", "truncated"), "Row": ("index", "count"), "Worlds": ("count", "parameters", "constants"),
-    "WorldTable": ("first", "count", "number"),
+    "Episode": ("step", "terminated", "truncated"), "Row": ("index", "count"),
+    "WorldTable": ("first", "count", "number"), "Worlds": ("count", "parameters", "constants"),
 }  # fmt: skip
 
 

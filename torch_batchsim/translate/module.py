@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..declare.python_systems import PythonFunction, PythonSystem
+from ..errors import SchemaError
 from .kinds import Opaque
 from .statements import Statements, written_names
 from .surroundings import Signature, Surroundings, Written, refusal
@@ -19,6 +20,9 @@ class Translation:
 
     Args:
         with_trees: also as trees of Python, which the Python executor runs: ``trees`` and ``constants`` by function.
+
+    Attributes:
+        refusals: the first one of each system or function that cannot be translated.
     """
 
     def __init__(
@@ -37,8 +41,13 @@ class Translation:
         self.heads: dict[Path, list[str]] = {}
         self.called: dict[Path, dict[Path, None]] = {}  # files by those whose functions call theirs
         self._open: list[PythonFunction[Any, Any]] = []
+        self.refusals: dict[str, SchemaError] = {}  # by message: a function may be called from several places
         for each in dict.fromkeys(systems):
-            self.signature_of(each)
+            try:
+                self.signature_of(each)
+            except SchemaError as error:
+                self.refusals.setdefault(str(error), error)
+                self._open.clear()
 
     def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
         """Translate a function, once. Raises SchemaError for recursion."""

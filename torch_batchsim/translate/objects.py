@@ -11,9 +11,22 @@ from ..base.names import suggestion
 from ..declare.python_systems import Bits, copy_elements, write_bits, write_packed_bits
 from .calls import SHARED, Calls
 from .expressions import Value
-from .kinds import BOOL, ENTITY, I32, STREAM, U32, U64, VOID, Array, BitString, Number, Opaque, Record, Rows
-from .kinds import RowsOfSome, Tables, Vector
-from .thunks import Thunk
+from .kinds import (
+    BOOL,
+    ENTITY,
+    I32,
+    STREAM,
+    U32,
+    U64,
+    VOID,
+    Array,
+    BitString,
+    Number,
+    Opaque,
+    Rows,
+    RowsOfSome,
+    Tables,
+)
 
 _WRITERS = (write_bits, write_packed_bits, copy_elements)
 

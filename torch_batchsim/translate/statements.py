@@ -32,7 +32,6 @@ from .kinds import (
     Opaque,
     Record,
     Rows,
-    RowsOfSome,
     Vector,
     of_field,
 )
@@ -160,10 +159,10 @@ class Statements(Objects):
             record = self.around.named(given) if isinstance(given, str) else record
             if record is None:
                 shown = getattr(given, "__name__", given)
+                hint = suggestion(str(shown), [cpp for cpp, _ in self.around.components.values()])
                 raise self.refuse(
                     node,
-                    f"{name} is of {shown}, which is no component of the environment"
-                    f"{suggestion(str(shown), [cpp for cpp, _ in self.around.components.values()])}; parameters are World, "
+                    f"{name} is of {shown}, which is no component of the environment{hint}; parameters are World, "
                     "components, Episode, Row, Entity"
                     + ("" if isinstance(self.function, PythonSystem) else ", numbers"),
                 )
@@ -215,7 +214,8 @@ class Statements(Objects):
         own = [name for name in owned if name not in self.variables]
         for name in own:
             kind = self.written.kinds.get(name)
-            if owned[name] is None and kind is not None and not isinstance(kind, (Array, BitString)):  # first assigned in a block
+            # first assigned in a block
+            if owned[name] is None and kind is not None and not isinstance(kind, (Array, BitString)):
                 self.variables[name] = Variable(name, kind, name, place=name)
                 self.emit(body[0], f"{kind.cpp} {name};")
         falls_through = True
@@ -326,10 +326,11 @@ class Statements(Objects):
             return
         if isinstance(node.iter, ast.Call) and self.static(node.iter.func) is enumerate:
             raise self.refuse(node, "systems have no enumerate; write for i in range(len(...))")
-        if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Attribute):
-            if node.iter.func.attr == "tables" and self.value(node.iter.func.value).kind.cpp == "World":
-                self.for_tables(node, node.iter)
-                return
+        called = node.iter.func if isinstance(node.iter, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr == "tables" and self.is_world(called.value):
+            assert isinstance(node.iter, ast.Call)
+            self.for_tables(node, node.iter)
+            return
         if not isinstance(node.target, ast.Name):
             raise self.refuse(node.target, "a loop has one variable")
         over = self.value(node.iter)
@@ -350,6 +351,9 @@ class Statements(Objects):
         copies = not isinstance(element, (Record, Number))  # vectors and handles are values
         over_tree = self.python(node, "map(copied, _0)", over) if copies else over.tree
         self.with_loop_variable(node, variable, head, over_tree)
+
+    def is_world(self, node: ast.expr) -> bool:
+        return self.static(node) is MISSING and self.value(node).kind.cpp == "World"
 
     def for_tables(self, node: ast.For, call: ast.Call) -> None:
         """``for table, places in world.tables(Place)``: a function in C++, which is compiled for each archetype."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from .kinds import ENTITY, STREAM, VOID, Array, Kind, Maybe, Number, Record, Rows, Tables, Vector
 
-
 STREAM_BYTES = 256  # as much as Python keeps for a Random
 
 

@@ -3,6 +3,8 @@
 Compiled, under emulated CUDA and as Python they give the same bits, and those of a model in plain Python.
 """
 
+# ruff: noqa: B023 - a function of lanes is called where it stands
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -126,7 +128,7 @@ def encode(world: World, hand: Hand, code: Code) -> None:
     bits = Bits(SIZE)
     for i in range(4):
         append_one_hot(bits, hand.kinds[i], 25)
-    for i in range(len(WAYS)):
+    for _i in range(len(WAYS)):
         bits.append(hand.tokens & 1, 1)
     bits.append_thermometer(hand.tokens, 34)
     bits.append(hand.tokens > 2, 1)
@@ -299,7 +301,10 @@ def simulator(executor: str | None = None, **options: object) -> torch_batchsim.
     return torch_batchsim.Simulator(Cases(), WORLDS, executor=executor, **options)
 
 
-def run(simulators: list[torch_batchsim.Simulator], steps: int, check: Callable[[torch_batchsim.Simulator], None]) -> None:
+Simulator = torch_batchsim.Simulator
+
+
+def run(simulators: list[Simulator], steps: int, check: Callable[[Simulator], None]) -> None:
     generator = np.random.default_rng(0)
     for each in simulators:
         each.reset(seed=0)

@@ -196,7 +196,8 @@ class Calls(Expressions):
             values = [self.real_of(value, node) for value in values]
             names = ", ".join(f"_{number}" for number in range(len(values)))
             tree = self.python(node, f"{kind.cpp}({names})", *values)
-            return Value(kind, f"{kind.cpp}{{{', '.join(value.text for value in values)}}}", tree)
+            made = f"{kind.cpp}{{{', '.join(value.text for value in values)}}}"
+            return Value(kind, made, tree, atom=False)  # its commas would count in a macro, as isnan is
         if kind == ENTITY:
             self.arguments(node, 0, 0, "Entity")  # no entity
             return Value(ENTITY, "Entity{}", self.python(node, f"record_{self.thunks.record(kind)}()"))

@@ -120,7 +120,7 @@ class Flight(Component):
 
 @function
 def append_one_hot(bits: Bits, index: int, count: int) -> None:
-    bits.append(u64(1) << index if index < count else 0, count)
+    bits.append(1 << index if index < count else 0, count)
 
 
 @system
@@ -364,3 +364,25 @@ def test_all_executors_agree() -> None:
     program = Program(Cases())
     emulated = [simulator(_library=emulation.load(program, name)) for name in EXECUTORS["cuda"]]
     run([simulator("batch"), simulator("python"), simulator("per_world"), *emulated], 12, as_modelled)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::torch_batchsim.BuildWarning")
+def test_a_checked_build_and_one_world_under_a_debugger_agree() -> None:
+    debugged = simulator()
+    with debugged.debug(world=6):
+        run([simulator("batch"), simulator(checks=True), debugged], 3, as_modelled)
+
+
+def test_bits_in_a_function_called_directly() -> None:
+    bits = Bits(70)
+    append_one_hot(bits, 3, 64)
+    bits.append_thermometer(0, 2)
+    words = np.zeros(2, np.uint64)
+    bits.append(5, 3)
+    bits.store(words)
+    assert words.tolist() == [8, 5 << 2]
+    with pytest.raises(IndexError, match=r"2 bits behind 69 of Bits\(70\)"):
+        bits.append(0, 2)
+    with pytest.raises(ValueError, match="5 has more than 1 bits"):
+        bits.append(5, 1)

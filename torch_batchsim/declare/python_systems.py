@@ -75,7 +75,7 @@ class PythonFunction(Generic[_Parameters, _Result]):
                 f"@{self.kind} {self.name}: Python has no source text of it; write it into a file or a notebook"
             ) from None
         text = textwrap.dedent("".join(lines))
-        tree = ast.parse(text).body[0]
+        tree = ast.parse("\n" * (first - 1) + text).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise SchemaError(f"{Path(path).name}:{first}: @{self.kind} stands in front of a function with 'def'")
         if len(tree.decorator_list) > 1:
@@ -94,7 +94,6 @@ class PythonFunction(Generic[_Parameters, _Result]):
                 f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file "
                 "has changed since Python read it; import it again in a new process"
             )
-        ast.increment_lineno(tree, first - 1)
         return FunctionSource(Path(path), tree, tuple(lines))
 
     @cached_property

@@ -738,11 +738,15 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
     places: dict[str, list[tuple[tuple[int, ...], ast.stmt, bool]]] = {}
     firsts: dict[tuple[int, ...], ast.stmt] = {}
 
+    loops = set()
+
     def visit(statements: Sequence[ast.stmt], path: tuple[int, ...]) -> None:
         if not statements:
             return
         firsts[path] = statements[0]
         for statement in statements:
+            if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
+                loops.add(statement.target.id)
             own: list[ast.AST] = [statement]
             while own:
                 node = own.pop(0)
@@ -759,9 +763,6 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
                         ]
 
     visit(body, ())
-    loops = {
-        n.target.id for s in body for n in ast.walk(s) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
-    }
     for name, uses in places.items():
         if name in taken or name in loops or not any(store for _, _, store in uses):
             continue

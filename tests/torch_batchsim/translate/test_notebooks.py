@@ -56,7 +56,7 @@ class Notebook:
         return env.step(torch.tensor([1, 2]))[0].flatten().tolist()
 
 
-@pytest.mark.parametrize("executor", ["batch", "python"])
+@pytest.mark.parametrize("executor", ["batch", pytest.param("python", marks=pytest.mark.full)])
 def test_a_cell_is_edited_and_run_again(executor: str) -> None:
     notebook = Notebook()
     notebook.run(CELL)

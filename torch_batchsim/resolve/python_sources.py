@@ -52,7 +52,9 @@ class PythonSources:
         for scope in self.scopes:
             if scope.name in found:
                 systems = tuple(found[scope.name])
-                translation = Translation(systems, _surroundings(scope, self.scopes), self.thunks)
+                around = _surroundings(scope, self.scopes)
+                translation = Translation(systems, around, self.thunks)
+                scope.take_structs(around.structs)
                 if translation.refusals:
                     refusals += translation.refusals.values()
                     continue

@@ -240,7 +240,7 @@ class Objects(Calls):
     def shared(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, f"{owner.text}.shared(Struct)", 1)
         given = self.static(node.args[0])
-        kind = self.around.record(given) if isinstance(given, type) else None
+        kind = self.around.made(given)
         if kind is None:
             raise self.refuse(node, f"{ast.unparse(node.args[0])} is no struct or component of the environment")
         place = (SHARED, node.lineno, node.col_offset)

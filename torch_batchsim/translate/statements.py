@@ -638,8 +638,7 @@ class Statements(Objects):
             raise self.refuse(call, f"write {name} = zeros(i32, 5), or zeros(i32, 5, 3)")
         given, element = self.static(call.args[0]), None
         if given is not MISSING:
-            record = self.around.record(given) if isinstance(given, type) else None
-            element = record or self.of_annotation(call, given)
+            element = self.around.made(given) or self.of_annotation(call, given)
         if element is None or isinstance(element, Array):
             shown = ast.unparse(call.args[0])
             raise self.refuse(call.args[0], f"{shown} is no type of elements; write zeros(i32, 5, 3)")

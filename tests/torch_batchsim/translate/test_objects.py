@@ -92,13 +92,12 @@ class Found(Component):
     most: i32
 
 
-class Spare(Struct):
+class Spare(Struct):  # of no component
     counts: i32[40]
     mean: f32
 
 
 class Lanes(Component):
-    used: Spare
     before: i32[40]
     cells: i32[40]
     copy: i32[40]

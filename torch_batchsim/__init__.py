@@ -31,6 +31,7 @@ from .declare.fields import Struct, between  # noqa: E402
 from .declare.library import Library  # noqa: E402
 from .declare.options import Constants, Option, Parameters  # noqa: E402
 from .declare.python_systems import (  # noqa: E402
+    Bits,
     Block,
     Episode,
     Random,
@@ -38,9 +39,13 @@ from .declare.python_systems import (  # noqa: E402
     Rows,
     Warp,
     World,
+    Worlds,
+    copy_elements,
     function,
     no_row,
     system,
+    write_bits,
+    write_packed_bits,
     zeros,
 )
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
@@ -97,6 +102,7 @@ __all__ = [
     "AgentEnd",
     "AgentsVectorEnv",
     "Archetype",
+    "Bits",
     "Block",
     "BuildError",
     "BuildWarning",
@@ -136,10 +142,12 @@ __all__ = [
     "Warp",
     "World",
     "WorldFault",
+    "Worlds",
     "__version__",
     "between",
     "boolean",
     "component",
+    "copy_elements",
     "environment_ids",
     "f32",
     "f64",
@@ -165,6 +173,8 @@ __all__ = [
     "vec2",
     "vec3",
     "vec4",
+    "write_bits",
+    "write_packed_bits",
     "zeros",
 ]
 

@@ -17,3 +17,4 @@ vec3: Any
 vec4: Any
 quat: Any
 Entity: Any
+Worlds: Any

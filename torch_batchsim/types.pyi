@@ -34,7 +34,7 @@ class FieldType:
 
 def checked_extents(shape: Any, name: str) -> tuple[Any, ...]: ...
 
-class _Field:
+class _Field(Any):  # with the operators of numbers and vectors
     name: str
     c_type: str
     dtype: torch.dtype

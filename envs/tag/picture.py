@@ -50,13 +50,13 @@ def draw(
     size = max(radius * scale, 3.0)
     for i in np.lexsort((taggers, playing)).tolist():  # those in the game, and of them taggers, lie on top
         x, y = (float(v) if math.isfinite(v) else 0.0 for v in places[i])  # of a state that somebody has written
-        at = (MARGIN + x * scale, HEADER + SIZE - MARGIN - y * scale)
+        centre = (MARGIN + x * scale, HEADER + SIZE - MARGIN - y * scale)
         colour = CAUGHT if not playing[i] else TAGGER if taggers[i] else RUNNER
         if headings is not None and playing[i] and math.isfinite(headings[i]):
             angle = float(headings[i])
-            tip = (at[0] + 2 * size * math.cos(angle), at[1] - 2 * size * math.sin(angle))
-            canvas.line(at, tip, max(size / 2, 1.5), colour)
-        canvas.circle(at, size, colour)
+            tip = (centre[0] + 2 * size * math.cos(angle), centre[1] - 2 * size * math.sin(angle))
+            canvas.line(centre, tip, max(size / 2, 1.5), colour)
+        canvas.circle(centre, size, colour)
     canvas.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
     left = int((playing & ~taggers).sum())
     canvas.text((10, HEADER / 2), f"runners {left}", TEXT, scale=2)

@@ -28,6 +28,9 @@ from environments.shelf import Shelf
 from environments.stool import Stool
 from environments.yard import Yard
 from environments.zoo import Zoo
+from python_systems.cartpole import PythonCartPole
+from python_systems.overcooked import PythonOvercooked
+from python_systems.swarm import PythonSwarm
 from torch_batchsim.envs.ant import Ant
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
@@ -68,14 +71,21 @@ TAG = partial(
     TagContinuous, num_taggers=3, num_runners=15, grid_length=3.0, tagging_distance=0.1, episode_length=20,
     use_full_observation=False, num_other_agents_observed=3, num_turn_levels=20,
 )  # fmt: skip
+# Whose systems are in Python. The executor "python" runs only these as Python, and all others as "per_world" does.
+IN_PYTHON = {
+    "cartpole_in_python": PythonCartPole,
+    "overcooked_in_python": partial(PythonOvercooked, **KITCHENS.keywords),
+    "swarm_in_python": partial(PythonSwarm, **BUSY.keywords),
+    "seaquest": Seaquest, "tag": TAG,
+}  # fmt: skip
 ENVIRONMENTS = {
     "cartpole": CartPole, "duel": Duel, "drift": Drift, "zoo": Zoo, "swarm": BUSY, "overcooked": KITCHENS,
     "hanabi": HINTS, "forge": Forge, "melee": Melee, "yard": Yard, "hideseek": HUNT,
 }  # fmt: skip
 # Also those that random play is not for, and those of large libraries, for which all generic tests would take too long.
 COMPILED = {
-    **ENVIRONMENTS, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap, "herd": Herd,
-    "seaquest": Seaquest, "shelf": Shelf, "stool": Stool, "tag": TAG,
+    **ENVIRONMENTS, **IN_PYTHON, "ant": WALK, "dust": Dust, "gallery": Gallery, "hall": Hall, "heap": Heap,
+    "herd": Herd, "shelf": Shelf, "stool": Stool,
 }  # fmt: skip
 EMULATION = emulation.WORDS
 

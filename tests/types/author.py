@@ -1,5 +1,7 @@
 """What an author and a user write; type checkers must take all of it (.ci/check_types.py), and Python runs it."""
 
+# ruff: noqa: B023 - a function of lanes is called where it stands
+
 from __future__ import annotations
 
 from typing import Annotated
@@ -10,6 +12,7 @@ import torch
 import torch_batchsim as tbs
 from torch_batchsim import (
     Archetype,
+    Bits,
     Component,
     Constant,
     Constants,
@@ -21,7 +24,9 @@ from torch_batchsim import (
     Struct,
     TaskGraph,
     TorchVectorEnv,
+    Warp,
     World,
+    Worlds,
     between,
     boolean,
     f32,
@@ -31,6 +36,7 @@ from torch_batchsim import (
     system,
     u8,
     u64,
+    write_bits,
     zeros,
 )
 from torch_batchsim.types import vec2, vec3, vec4
@@ -75,6 +81,39 @@ def look(world: World, body: Body) -> None:
     distances = zeros(f32, SIZE)
     distances[2] += body.x
     body.speed = furthest(distances, least=0.5)
+
+
+class Code(Component):
+    words: u64[3]
+    shown: u8[143]
+
+
+@function
+def append_kind(bits: Bits, kind: int) -> None:
+    bits.append(1 << kind if kind in (1, 2) else 0, 25)
+
+
+@system
+def encode(world: World, code: Code, warp: Warp) -> None:
+    bits = Bits(143)
+    append_kind(bits, 3)
+    bits.store(code.words)
+    write_bits(code.words, code.shown, warp)
+    for table, bodies, codes in world.tables(Body, Code | None):
+
+        def add(i: int) -> None:
+            bodies[i].x += table.first + (codes[i].words[0] if codes is not None else 0)
+
+        warp.for_each(table.count, add)
+
+
+@system
+def shift(worlds: Worlds[4], code: Code, warp: Warp) -> None:
+    def read(i: int) -> None:
+        stream = worlds[i].random_of(0)
+        worlds[i].rows("Agent", Body)[0].x = stream.uniform() + worlds.parameters.speed
+
+    warp.for_each(worlds.count, read)
 
 
 class Walker(Environment):

@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.names import check_identifier, is_mistyped, near_miss, nearest, suggestion
 from ..errors import SchemaError
 from .options import Constants, Option, Parameters, Values
 from .schema import Archetype, Component, TaskGraph
 
+MYPY = False  # which mypy takes as True
 ENGINE_HEADERS = Path(next(p for p in (Path(d) / "csrc" for d in __import__("torch_batchsim").__path__) if p.is_dir()))
 
 
@@ -45,12 +46,41 @@ class Declaration:
 
     systems: str | Sequence[str] = ()
     include: Sequence[str] = ()
-    archetypes: Sequence[Archetype] = ()
-    singletons: Sequence[type[Component]] = ()
-    resources: Sequence[type[Component]] = ()
-    scratch: Sequence[type[Component]] = ()
-    workspace: Sequence[type[Component]] = ()
-    kept: Sequence[type[Component]] = ()
+    # A subclass may have a property in place of a value. mypy accepts that of a property, pyright of Any.
+    if MYPY:
+
+        @property
+        def archetypes(self) -> Sequence[Archetype]: ...
+
+        @property
+        def singletons(self) -> Sequence[type[Component]]: ...
+
+        @property
+        def resources(self) -> Sequence[type[Component]]: ...
+
+        @property
+        def scratch(self) -> Sequence[type[Component]]: ...
+
+        @property
+        def workspace(self) -> Sequence[type[Component]]: ...
+
+        @property
+        def kept(self) -> Sequence[type[Component]]: ...
+
+    elif TYPE_CHECKING:
+        archetypes: Any
+        singletons: Any
+        resources: Any
+        scratch: Any
+        workspace: Any
+        kept: Any
+    else:
+        archetypes: Sequence[Archetype] = ()
+        singletons: Sequence[type[Component]] = ()
+        resources: Sequence[type[Component]] = ()
+        scratch: Sequence[type[Component]] = ()
+        workspace: Sequence[type[Component]] = ()
+        kept: Sequence[type[Component]] = ()
     enums: Sequence[type[IntEnum]] = ()
     definitions: str = ""
     faults: Sequence[str] | Mapping[str, str | Sequence[str]] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 
 from ..errors import SchemaError
 from ..types import FieldType
-from .declaration import Declaration
+from .declaration import MYPY, Declaration
 from .library import library_classes, made_libraries
 from .options import FIXED_ARGUMENTS
 from .schema import TaskGraph
@@ -63,13 +63,42 @@ class Environment(Declaration):
     libraries: Any = ()
     library_options: Mapping[str, Mapping[str, Any]] = {}
     reset_options: Mapping[str, FieldType | str] = {}
-    start: TaskGraph = TaskGraph()
-    step: TaskGraph = TaskGraph()
-    observe: TaskGraph = TaskGraph()
-    observation: str | Mapping[str, str] = ""
+    # As in ``Declaration``.
+    if MYPY:
+
+        @property
+        def start(self) -> TaskGraph: ...
+
+        @property
+        def step(self) -> TaskGraph: ...
+
+        @property
+        def observe(self) -> TaskGraph: ...
+
+        @property
+        def action_space(self) -> gymnasium.Space | None: ...
+
+        @property
+        def observation_space(self) -> gymnasium.Space | None: ...
+
+        @property
+        def observation(self) -> str | Mapping[str, str]: ...
+
+    elif TYPE_CHECKING:
+        start: Any
+        step: Any
+        observe: Any
+        action_space: Any
+        observation_space: Any
+        observation: Any
+    else:
+        start: TaskGraph = TaskGraph()
+        step: TaskGraph = TaskGraph()
+        observe: TaskGraph = TaskGraph()
+        action_space: gymnasium.Space | None = None
+        observation_space: gymnasium.Space | None = None
+        observation: str | Mapping[str, str] = ""
     action: str = ""
-    action_space: gymnasium.Space | None = None
-    observation_space: gymnasium.Space | None = None
     clips_actions: bool = False
     judges_illegal_actions: bool = False
     info: Mapping[str, str] = {}

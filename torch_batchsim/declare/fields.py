@@ -15,6 +15,9 @@ from ..base.names import check_identifier, told_arguments
 from ..errors import SchemaError
 from ..types import FIELD_TYPES, FieldType, boolean, checked_extents
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 @dataclass(frozen=True)
 class Range:
@@ -100,6 +103,12 @@ class Struct:
     if TYPE_CHECKING:  # systems in Python make them: Leg(angle=0.5)
 
         def __init__(self, **fields: Any) -> None: ...
+
+        # Of an array of them, which checkers take as one: ``legs: Annotated[Leg, 4]``.
+        def __getitem__(self, index: Any) -> Self: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __iter__(self) -> Iterator[Self]: ...
+        def __len__(self) -> int: ...
 
     def __init_subclass__(cls) -> None:
         check_identifier(cls.__name__, "a struct")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -102,6 +102,10 @@ RESERVED_OPTIONS = (
 
 
 class _Options:
+    if TYPE_CHECKING:  # of an environment, self.constants.rows are values
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def __init__(self, *unnamed: NoReturn, **options: bool | int | float | str | Option) -> None:
         if unnamed:
             what = type(self).__name__

@@ -75,7 +75,7 @@ class PythonFunction(Generic[_Parameters, _Result]):
                 f"@{self.kind} {self.name}: Python has no source text of it; write it into a file or a notebook"
             ) from None
         text = textwrap.dedent("".join(lines))
-        tree = ast.parse(text).body[0]
+        tree = ast.parse("\n" * (first - 1) + text).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise SchemaError(f"{Path(path).name}:{first}: @{self.kind} stands in front of a function with 'def'")
         if len(tree.decorator_list) > 1:
@@ -94,15 +94,28 @@ class PythonFunction(Generic[_Parameters, _Result]):
                 f"{Path(path).name}:{first}: the text of '{self.name}' is another one than that which runs: the file "
                 "has changed since Python read it; import it again in a new process"
             )
-        ast.increment_lineno(tree, first - 1)
         return FunctionSource(Path(path), tree, tuple(lines))
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
-        """The types of parameters, and of the result as ``"return"``. Raises SchemaError for an unknown name."""
+        """The types of parameters, and of the result as ``"return"``.
+
+        A name that the module does not have stays a text: a component that the environment makes by ``component(...)``.
+        """
         try:
             return dict(inspect.get_annotations(self.function, eval_str=True))
+        except Exception:
+            given = inspect.get_annotations(self.function)
+            return {name: self._evaluated(each) for name, each in given.items()}
+
+    def _evaluated(self, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        try:
+            return eval(given, self.function.__globals__)
         except Exception as error:
+            if isinstance(error, NameError) and given.isidentifier():
+                return given
             place = f"{self.source.path.name}:{self.source.tree.lineno}"
             raise SchemaError(f"{place}: a type in the signature of '{self.name}': {error}") from None
 
@@ -165,6 +178,56 @@ def zeros(kind: Any, *extents: Any) -> Any:
     return np.zeros(extents, str(kind.dtype).removeprefix("torch."))
 
 
+class Bits:
+    """A string of ``size`` bits in a system or function, all 0 at first: ``bits = Bits(143)``.
+
+    One system appends to it and stores it, another one writes it out by ``write_bits``, on many lanes. A function takes
+    it as ``bits: Bits``.
+    """
+
+    def __init__(self, size: Any) -> None:
+        self._size, self._used, self._value = int(size), 0, 0
+
+    def append(self, value: int, count: int) -> None:
+        """Append the lowest ``count`` bits of ``value``, 64 at most; its others must be 0."""
+        if not 0 <= count <= 64 or self._used + count > self._size:
+            raise IndexError(f"{count} bits behind {self._used} of Bits({self._size})")
+        if value >> count:
+            raise ValueError(f"{value} has more than {count} bits")
+        self._value |= value << self._used
+        self._used += count
+
+    def append_thermometer(self, ones: int, count: int) -> None:
+        """Append ``count`` bits: ``ones`` ones, then zeros."""
+        if not 0 <= count <= self._size - self._used:
+            raise IndexError(f"{count} bits behind {self._used} of Bits({self._size})")
+        self._value |= (1 << max(min(ones, count), 0)) - 1 << self._used
+        self._used += count
+
+    def store(self, words: Any) -> None:
+        """Write it to an array ``u64[-(-size // 64)]``, the first bit as the lowest of the first."""
+        for i in range(len(words)):
+            words[i] = self._value >> 64 * i & (1 << 64) - 1
+
+
+def write_bits(words: Any, out: Any, lanes: Lanes) -> None:
+    """Write the bits of ``words: u64[-(-n // 64)]``, one to an element of ``out``, n numbers or booleans."""
+    for i in range(len(out)):
+        out[i] = int(words[i // 64]) >> i % 64 & 1
+
+
+def write_packed_bits(words: Any, out: Any, lanes: Lanes) -> None:
+    """The same with eight bits to an element, lowest first."""
+    for i in range(len(out)):
+        out[i] = int(words[i // 8]) >> 8 * (i % 8) & 255
+
+
+def copy_elements(to: Any, source: Any, lanes: Lanes) -> None:
+    """Copy an array into another one of its type, on all lanes."""
+    for i in range(len(to)):
+        to[i] = source[i]
+
+
 _Component = TypeVar("_Component")
 _Number = TypeVar("_Number", bool, int, float)
 
@@ -207,7 +270,35 @@ class World:
     def step(self) -> int: ...  # type: ignore[empty-body]
     def episode(self) -> int: ...  # type: ignore[empty-body]
     def repetition(self) -> int: ...  # type: ignore[empty-body]
+    def tables(self, *components: Any) -> Iterator[Any]: ...  # type: ignore[empty-body]
+    def most_rows(self, *components: Any) -> int: ...  # type: ignore[empty-body]
     def fail(self, fault: str, value: int = 0) -> None: ...
+
+
+@dataclass(frozen=True)
+class SeveralWorlds:
+    """``Worlds[4]``."""
+
+    most: int
+
+
+MYPY = False  # which mypy takes as True; types.pyi says why
+if MYPY:
+    from ..field_names import Worlds as Worlds
+else:
+
+    class Worlds:
+        """Several worlds at a time, in place of ``World``: a system takes ``worlds: Worlds[4]``."""
+
+        count: int
+        parameters: Any
+        constants: Any
+
+        def __class_getitem__(cls, most: int) -> Any:
+            return SeveralWorlds(most)
+
+        def __getitem__(self, k: int) -> World: ...  # type: ignore[empty-body]
+        def repetition(self) -> int: ...  # type: ignore[empty-body]
 
 
 class Episode:
@@ -234,6 +325,7 @@ class Random:
     def chance(self, probability: float) -> bool: ...  # type: ignore[empty-body]
     def normal(self) -> float: ...  # type: ignore[empty-body]
     def bits(self) -> int: ...  # type: ignore[empty-body]
+    def shuffle(self, items: Any, n: int) -> None: ...
 
 
 class Lanes:
@@ -247,6 +339,12 @@ class Lanes:
     def count(self, n: int, condition: Callable[[int], bool]) -> int: ...  # type: ignore[empty-body]
     def any(self, n: int, condition: Callable[[int], bool]) -> bool: ...  # type: ignore[empty-body]
     def all(self, n: int, condition: Callable[[int], bool]) -> bool: ...  # type: ignore[empty-body]
+    def ballot(self, n: int, condition: Callable[[int], bool]) -> int: ...  # type: ignore[empty-body]
+    def broadcast(self, item: int, value: Callable[[int], _Number]) -> _Number: ...  # type: ignore[empty-body]
+    def scan(  # type: ignore[empty-body]
+        self, n: int, term: Callable[[int], int], take: Callable[[int, int], Any]
+    ) -> int: ...
+    def shared(self, kind: type[_Component]) -> _Component: ...  # type: ignore[empty-body]
 
 
 class Warp(Lanes):

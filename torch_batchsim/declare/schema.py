@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -240,7 +241,8 @@ def component(name: str, **fields: Any) -> type[Component]:
     """A component class made by call, for fields that depend on options: ``component("Cells", content=u8[rows])``."""
     if not isinstance(name, str):
         raise TypeError(f'component takes its name first, component("Cells", content=u8[9]), got {name!r}')
-    return type(name, (Component,), {"__annotations__": fields, "__module__": __name__})
+    module = sys._getframe(1).f_globals.get("__name__", __name__)  # libraries may make components of one name
+    return type(name, (Component,), {"__annotations__": fields, "__module__": module})
 
 
 def check_component(component: Any, where: str) -> None:

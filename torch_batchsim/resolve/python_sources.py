@@ -10,6 +10,7 @@ from typing import Any
 from ..declare.library import Library
 from ..declare.python_systems import PythonSystem
 from ..declare.schema import Archetype, Repeat, TaskGraph
+from ..errors import SchemaError
 from ..read.cpp_text import Source, read_source
 from ..read.systems import Unit
 from ..translate.module import Translation
@@ -43,6 +44,7 @@ class PythonSources:
 
     def __post_init__(self) -> None:
         self.texts = []
+        refusals: list[SchemaError] = []
         found: dict[str, dict[PythonSystem[Any, Any], None]] = {}
         for graph in self.graphs.values():
             for namespace, system in _systems_in(graph, ""):
@@ -50,12 +52,19 @@ class PythonSources:
         for scope in self.scopes:
             if scope.name in found:
                 systems = tuple(found[scope.name])
-                translation = Translation(systems, _surroundings(scope, self.scopes), self.thunks)
+                around = _surroundings(scope, self.scopes)
+                translation = Translation(systems, around, self.thunks)
+                scope.take_structs(around.structs)
+                if translation.refusals:
+                    refusals += translation.refusals.values()
+                    continue
                 units = tuple(
                     (Unit(path.resolve(), scope.name), read_source(path.resolve(), text))
                     for path, text in translation.texts().items()
                 )
                 self.texts.append(PythonText(scope.name, translation, systems, units))
+        if refusals:
+            raise refusals[0] if len(refusals) == 1 else SchemaError("\n".join(map(str, refusals)))
 
     @property
     def units(self) -> list[tuple[Unit, Source]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
@@ -181,10 +181,20 @@ class Scope:
         """Those in its own components, each once and behind its parts. Raises SchemaError for two of one name."""
         own = (component for component in self.all_components if namespace_of(component) == self.name)
         found = list(dict.fromkeys(struct for component in own for struct in structs_in(component.members)))
+        self._check_structs(found)
+        return found
+
+    def take_structs(self, of_systems: Iterable[type[Struct]]) -> None:
+        """Add those that only systems in Python make."""
+        for struct in of_systems:
+            parts = (*structs_in(struct.layout.members), struct)
+            self.structs.extend(each for each in dict.fromkeys(parts) if each not in self.structs)
+        self._check_structs(self.structs)
+
+    def _check_structs(self, found: Sequence[type[Struct]]) -> None:
         for struct in found:
             if any(other.__name__ == struct.__name__ for other in found if other is not struct):
                 raise SchemaError(f"{self.title}: two structs have the name {struct.__name__}")
-        return found
 
     @property
     def all_components(self) -> dict[type[Component], None]:

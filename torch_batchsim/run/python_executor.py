@@ -20,9 +20,10 @@ import numpy as np
 from ..base.numbers import NUMBERS
 from ..base.shared import StepResult
 from ..build.jit import Library
+from ..declare.python_systems import Bits, write_bits, write_packed_bits
 from ..resolve.program import Program
-from ..translate.kinds import ENTITY, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector
-from ..translate.thunks import Thunk
+from ..translate.kinds import ENTITY, STREAM, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Tables, Vector
+from ..translate.thunks import STREAM_BYTES, Thunk
 
 _one_at_a_time = threading.RLock()  # the simulators of one environment have one library, which calls one of them back
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
@@ -197,6 +198,17 @@ class _Running:
         self.address, self.parameters = address, parameters
 
 
+class _Lanes(_Running):
+    """Lanes, and the memory that they share, by type."""
+
+    def __init__(self, address: int) -> None:
+        super().__init__(address)
+        self._memory: dict[Any, Any] = {}
+
+    def shared(self, made: Any) -> Any:
+        return self._memory.setdefault(made, made())
+
+
 class _World(_Running):
     """The world, as ``print`` and debuggers see it; the systems' own calls are thunks."""
 
@@ -206,6 +218,28 @@ class _World(_Running):
 
     def __repr__(self) -> str:
         return f"World(id={self.id})"
+
+
+class _Worlds:
+    """Several worlds."""
+
+    def __init__(self, worlds: list[_World]) -> None:
+        self._worlds, self.count, self.parameters = worlds, len(worlds), worlds[0].parameters
+
+    def __getitem__(self, index: int) -> _World:
+        if not 0 <= index < self.count:
+            raise IndexError(f"world {index} of {self.count} worlds")
+        return self._worlds[index]
+
+    def __repr__(self) -> str:
+        return f"Worlds({self._worlds!r})"
+
+
+class _Table:
+    """An archetype that ``world.tables`` goes through."""
+
+    def __init__(self, number: int, first: int, count: int) -> None:
+        self.number, self.first, self.count = number, first, count
 
 
 # ---- operations of lanes ---------------------------------------------------------------------------------------------
@@ -221,6 +255,27 @@ def _any(n: int, condition: Callable[[int], bool]) -> bool:
     return sum(bool(condition(item)) for item in range(n)) > 0
 
 
+def _scan(n: int, term: Callable[[int], int], take: Callable[[int, int], Any]) -> int:
+    before = 0
+    for item in range(n):
+        own = term(item)
+        take(item, before)
+        before = ctypes.c_int32(before + own).value
+    return before
+
+
+def _write_bits(words: Any, out: Any) -> None:
+    write_bits(words, out, None)  # type: ignore[arg-type]
+
+
+def _write_packed_bits(words: Any, out: Any) -> None:
+    write_packed_bits(words, out, None)  # type: ignore[arg-type]
+
+
+def _copy_elements(to: Any, source: Any) -> None:
+    ctypes.memmove(to, source, ctypes.sizeof(to))
+
+
 _LANES: dict[str, Callable[..., Any]] = {
     "lanes_for_each": _for_each,
     "lanes_once": lambda body: body(),
@@ -229,6 +284,12 @@ _LANES: dict[str, Callable[..., Any]] = {
     "lanes_max": lambda n, start, term: max([start, *(term(item) for item in range(n))]),
     "lanes_count": lambda n, condition: sum(bool(condition(item)) for item in range(n)),
     "lanes_any": lambda n, condition: _any(n, condition),
+    "lanes_ballot": lambda n, condition: sum(condition(item) << item for item in range(min(n, 32))),
+    "lanes_broadcast": lambda item, value: value(item),
+    "lanes_scan": _scan,
+    "lanes_write_bits": _write_bits,
+    "lanes_write_packed_bits": _write_packed_bits,
+    "lanes_copy_elements": _copy_elements,
     "lanes_all": lambda n, condition: not _any(n, lambda item: not condition(item)),
 }
 
@@ -258,6 +319,7 @@ class PythonExecutor:
         shared |= {f"engine_{number}": self._engine(number, thunk) for thunk, number in python.thunks.numbers.items()}
         shared |= {f"record_{number}": self._types.of(kind) for number, kind in enumerate(python.thunks.kinds)}
         self._parameters = _namespace(program)
+        self._archetypes = len(program.archetypes)
         self._systems: list[tuple[Callable[..., None], list[tuple[str, Kind]]]] = []
         for text in python.texts:
             names: dict[str, Any] = {}
@@ -269,7 +331,7 @@ class PythonExecutor:
                 names[f"function_{function.name}"] = own[function.name]
             for function in text.systems:
                 signature = translation.signatures[function]
-                self._systems.append((names[f"function_{function.name}"], list(signature.parameters)[1:]))
+                self._systems.append((names[f"function_{function.name}"], list(signature.parameters)))
         self._callback = _Callback(self._run)  # which must live as long as the library may call it
         self._take = handle.tbs_python_systems
         self._take.argtypes, self._take.restype = [_Callback, ctypes.c_int64], None
@@ -302,17 +364,21 @@ class PythonExecutor:
             return
         system, parameters = self._systems[number]
         try:
-            system(
-                _World(world, self._parameters),
-                *(self._argument(kind, addresses[place]) for place, (_, kind) in enumerate(parameters)),
-            )
+            (_, first), *others = parameters
+            worlds: Any = _World(world, self._parameters)
+            most = first.values if isinstance(first, Opaque) and first.cpp == "Worlds" else 0
+            if most:
+                count = ctypes.c_uint32.from_address(addresses[most]).value
+                worlds = _Worlds([_World(addresses[k], self._parameters) for k in range(count)])
+                most += 1  # addresses in front of the others'
+            system(worlds, *(self._argument(kind, addresses[most + place]) for place, (_, kind) in enumerate(others)))
         except BaseException as error:
             self._raised = error
 
     def _argument(self, kind: Kind, address: int) -> Any:
         if isinstance(kind, Opaque):
             made: Any = _ENGINE.get(kind.cpp)
-            return made.from_address(address) if made else _Running(address)
+            return made.from_address(address) if made else _Lanes(address)
         found = self._types.of(kind).from_address(address)
         return _copied(found) if kind == ENTITY else found
 
@@ -320,18 +386,19 @@ class PythonExecutor:
         wrapped = {f"to_{name}": _integer(c_type) for name, c_type in _NUMBERS.items() if name[0] in "iu"}
         return {
             **wrapped, **_VECTORS, "to_f32": _single, "to_f64": float, "to_bool": bool, "divided": _divided,
-            "within": _within, "shift_of": _shift_of, "copied": _copied,
+            "within": _within, "shift_of": _shift_of, "copied": _copied, "made_bits": Bits,
         }  # fmt: skip
 
     def _engine(self, number: int, thunk: Thunk) -> Callable[..., Any]:
         """The function that a tree calls for a thunk."""
-        takes = [None if isinstance(kind, (Vector, Record)) or kind == ENTITY else kind for kind in thunk.takes]
+        whole = (ENTITY, STREAM)
+        takes = [None if isinstance(kind, (Vector, Record)) or kind in whole else kind for kind in thunk.takes]
         gives, call = thunk.gives, self._thunk
 
         def engine(world: _Running | None, *arguments: Any) -> Any:
             given = []
             for kind, argument in zip(takes, arguments, strict=True):
-                if kind is None:
+                if kind is None or isinstance(argument, ctypes.Array):
                     given.append(argument)
                 elif isinstance(kind, Array):
                     given.append((_NUMBERS[kind.element.cpp] * max(len(argument), 1))(*argument))
@@ -341,10 +408,16 @@ class PythonExecutor:
             result: Any = None
             if isinstance(gives, (Rows, Maybe, Record)):
                 result = (ctypes.c_uint64 * 2)()
+            elif isinstance(gives, Tables):
+                result = (ctypes.c_uint64 * (1 + self._archetypes * (3 + len(gives.elements))))()
+            elif gives == STREAM:
+                result = (ctypes.c_ubyte * STREAM_BYTES)()
             elif gives != VOID:
                 result = self._types.of(gives)()
             to = None if result is None else ctypes.byref(result)
             call(number, world.address if world else None, addresses, to)
+            if isinstance(gives, Tables):
+                return list(self._tables(gives, result))
             if isinstance(gives, Rows):
                 return _Rows(self._types.of(gives.element), result[0], result[1])
             if isinstance(gives, (Maybe, Record)):
@@ -353,6 +426,18 @@ class PythonExecutor:
             return result.value if isinstance(gives, Number) else result
 
         return engine
+
+
+    def _tables(self, kind: Tables, numbers: Any) -> Iterator[tuple[Any, ...]]:
+        """What a loop over ``world.tables`` takes."""
+        step = 3 + len(kind.elements)
+        for begin in range(1, 1 + numbers[0], step):
+            number, first, count, *places = numbers[begin : begin + step]
+            rows = (
+                _Rows(self._types.of(each.element), place, count) if place or isinstance(each, Rows) else None
+                for each, place in zip(kind.elements, places, strict=True)
+            )
+            yield _Table(number, first, count), *rows
 
 
 def _copied(value: Any) -> Any:

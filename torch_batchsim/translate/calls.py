@@ -12,16 +12,18 @@ from ..declare.fields import Struct
 from ..declare.python_systems import PythonFunction, PythonSystem, zeros
 from ..declare.schema import Archetype, Component
 from ..types import FieldType
-from .expressions import MISSING, WORLD_METHODS, Expressions, Value, Variable, places_of
+from .expressions import MISSING, SEVERAL, WORLD_METHODS, Expressions, Value, Variable, places_of
 from .kinds import (
     BOOL,
     ENTITY,
     F32,
     F64,
     I32,
+    STREAM,
     U32,
     VOID,
     Array,
+    BitString,
     Kind,
     Maybe,
     Number,
@@ -39,6 +41,7 @@ _OF_F32 = {
     **dict.fromkeys("atan2 pow hypot fmod copysign".split(), 2),
     "fma": 3,
 }
+SHARED = "memory of lanes"  # first in its places
 _SIZES = ("vec2", "vec3", "vec4")
 _OF_VECTORS: dict[str, dict[tuple[str, ...], str]] = {
     "dot": {(name, name): "f32" for name in (*_SIZES, "quat")},
@@ -65,6 +68,11 @@ _INSTEAD = {
 }
 
 
+def items_of(names: Sequence[str]) -> str:
+    """The parameters of a function of lanes in C++."""
+    return ", ".join([*(f"u32 {name}" for name in names[:1]), *(f"i32 {name}" for name in names[1:])])
+
+
 class Calls(Expressions):
     """Translates calls."""
 
@@ -76,6 +84,9 @@ class Calls(Expressions):
             owner = self.value(node.func.value)
             return self.method(node, owner, node.func.attr)
         if isinstance(node.func, ast.Name) and node.func.id not in self.variables:
+            made = self.around.named(node.func.id)
+            if made is not None:
+                return self.construction(node, made)
             hint = suggestion(node.func.id, [name for name in self.names if not name.startswith("__")])
             raise self.refuse(node, f"{node.func.id!r} is not defined{hint}")
         raise self.refuse(node, f"{ast.unparse(node.func)} cannot be called")
@@ -97,7 +108,10 @@ class Calls(Expressions):
         if isinstance(given, FieldType):
             return self.conversion(node, given)
         if isinstance(given, type) and issubclass(given, (Component, Struct)):
-            return self.construction(node, given)
+            record = self.around.record(given)
+            if record is None:
+                raise self.refuse(node, f"the environment does not have the component {given.__name__}")
+            return self.construction(node, record)
         name = getattr(given, "__name__", str(given))
         module = getattr(given, "__module__", "") or ""
         if given in (min, max, abs) or (
@@ -182,7 +196,8 @@ class Calls(Expressions):
             values = [self.real_of(value, node) for value in values]
             names = ", ".join(f"_{number}" for number in range(len(values)))
             tree = self.python(node, f"{kind.cpp}({names})", *values)
-            return Value(kind, f"{kind.cpp}{{{', '.join(value.text for value in values)}}}", tree)
+            made = f"{kind.cpp}{{{', '.join(value.text for value in values)}}}"
+            return Value(kind, made, tree, atom=False)  # its commas would count in a macro, as isnan is
         if kind == ENTITY:
             self.arguments(node, 0, 0, "Entity")  # no entity
             return Value(ENTITY, "Entity{}", self.python(node, f"record_{self.thunks.record(kind)}()"))
@@ -208,11 +223,8 @@ class Calls(Expressions):
             return Value(BOOL, f"{value.inner} != 0", self.python(node, "_0 != 0", value), atom=False)
         return Value(kind, f"{kind.cpp}({value.text})", self.fit(node, "_0", kind, value))
 
-    def construction(self, node: ast.Call, given: type) -> Value:
+    def construction(self, node: ast.Call, kind: Record) -> Value:
         """``Place(x=1.0)``: a component or struct; fields that are not given are zero."""
-        kind = self.around.record(given)
-        if kind is None:
-            raise self.refuse(node, f"the environment does not have the component {given.__name__}")
         if node.args:
             raise self.refuse(node, f"give the fields of {kind} by name: {kind}({next(iter(kind.members))}=...)")
         values = {}
@@ -271,8 +283,8 @@ class Calls(Expressions):
             assert name is not None
             kind = dict(signature.parameters)[name]
             value = self.value(argument)
-            if isinstance(kind, (Record, Array, Opaque)):
-                if value.kind != kind:
+            if isinstance(kind, (Record, Array, BitString, Opaque)):
+                if value.kind != kind and not (isinstance(kind, BitString) and isinstance(value.kind, BitString)):
                     raise self.refuse(argument, f"{given.name} takes {kind} as {name}, got {value.kind}")
                 if name in signature.writes:
                     self.note_write(argument, value)
@@ -289,7 +301,10 @@ class Calls(Expressions):
         if value.place is None:
             raise self.refuse(node, f"{ast.unparse(node)} cannot be written")
         if value.place in self.outside and isinstance(value.place, tuple) and isinstance(value.place[0], str):
-            raise self.refuse(node, "all lanes run this at once: it writes components, not variables outside of it")
+            if value.place[0] != SHARED:
+                raise self.refuse(node, "all lanes run this at once: it writes components, not variables outside of it")
+        elif isinstance(value.place, tuple) and value.place[0] == SHARED and not self.outside:
+            raise self.refuse(node, "all lanes run this at once: write shared memory in a function of an operation")
         self.written.places.add(value.place)
 
     def method(self, node: ast.Call, owner: Value, name: str) -> Value:
@@ -297,6 +312,8 @@ class Calls(Expressions):
         if kind.cpp == "Random" and isinstance(kind, Opaque):
             return self.draw(node, owner, name)
         if kind.cpp == "World" and isinstance(kind, Opaque):
+            if name == "create" and kind.values == SEVERAL:
+                raise self.refuse(node, "a world of several has no create: take create_at")
             return self.of_world(node, owner, name)
         if kind.cpp in ("Warp", "Block") and isinstance(kind, Opaque):
             return self.of_lanes(node, owner, name)
@@ -339,16 +356,22 @@ class Calls(Expressions):
         if not isinstance(node, ast.Lambda) or len(node.args.args) != len(parameters):
             raise self.refuse(node, f"write a lambda with {len(parameters)} arguments, or a function in the system")
         names = [each.arg for each in node.args.args]
-        for name in names:
-            self.variables[name] = Variable(name, I32, f"i32({name})", fixed="an item's number")
-            self.assigned.add(name)
+        self.declare_items(names)
         value = self.value(node.body)
         for name in names:
             del self.variables[name]
             self.assigned.discard(name)
-        taken = f"({', '.join(f'u32 {name}' for name in names)}) " if names else ""
+        taken = f"({items_of(names)}) " if names else ""
         tree = self.at(ast.Lambda(node.args, value.tree), node)
         return Value(value.kind, f"[&]{taken or ' '}{{ return {value.text}; }}", tree)
+
+    def declare_items(self, names: Sequence[str]) -> None:
+        """The parameters of a function of lanes: the number of an item, and what ``scan`` has summed up before it."""
+        for name, text in zip(names, (f"i32({name})" for name in names[:1]), strict=False):
+            self.variables[name] = Variable(name, I32, text, fixed="an item's number")
+        for name in names[1:]:
+            self.variables[name] = Variable(name, I32, name, fixed="the sum before an item")
+        self.assigned.update(names)
 
     def draw(self, node: ast.Call, owner: Value, name: str) -> Value:
         forms: dict[str, tuple[tuple[int, int], Number, Number]] = {
@@ -362,6 +385,11 @@ class Calls(Expressions):
         if name == "uniform" and len(values) == 1:
             raise self.refuse(node, "world.random.uniform takes no argument, or low and high")
         values = [self.stored_as(each, taken, value) for each, value in zip(node.args, values, strict=True)]
+        if owner.kind == STREAM:
+            shown = f"{{0}}.{name}({places_of(values, 1)})"
+            shown = f"i32({shown})" if name == "below" else shown
+            in_thunk = shown.replace("{0}", "const_cast<Random &>({0})")
+            return self.engine(node, shown, [owner, *values], result, in_thunk=in_thunk)
         world, item = owner.kind.values  # type: ignore[attr-defined]
         form = f"{{w}}.random().{name}({places_of(values)})"
         if item is not None:
@@ -372,6 +400,8 @@ class Calls(Expressions):
         if name in ("step", "episode", "repetition"):
             self.arguments(node, 0, 0, f"world.{name}")
             return self.engine(node, f"i32({{w}}.{name}())", [], I32, owner)
+        if name == "tables":
+            raise self.refuse(node, "loop over it: for table, places in world.tables(Place):")
         if name in WORLD_METHODS:
             return getattr(self, f"of_{name}")(node, owner)  # type: ignore[no-any-return]
         known = ["id", "parameters", "constants", "random", *WORLD_METHODS]
@@ -399,8 +429,12 @@ class Calls(Expressions):
         return name
 
     def component(self, node: ast.expr) -> Record:
-        given = self.static(node)
+        given = node.value if isinstance(node, ast.Constant) else self.static(node)
         kind = self.around.record(given) if isinstance(given, type) else None
+        if given is MISSING and isinstance(node, ast.Name):
+            given = node.id
+        if isinstance(given, str):  # made by component(...)
+            kind = self.around.named(given)
         if kind is None or not issubclass(kind.of, Component):
             raise self.refuse(node, f"{ast.unparse(node)} is not a component of the environment")
         return kind

@@ -7,7 +7,7 @@ import builtins
 import ctypes
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -34,15 +34,17 @@ from .kinds import (
     Opaque,
     Record,
     Rows,
+    RowsOfSome,
     Vector,
 )
 from .surroundings import Signature, Surroundings, Written, refusal
 from .thunks import Thunk, Thunks
 
 MISSING = object()
+SEVERAL = "one of Worlds"
 WORLD_METHODS = (
     "step", "episode", "repetition", "fail", "check", "log", "rows", "get", "find", "count", "index_of", "entity",
-    "create", "create_at", "destroy", "alive", "random_of",
+    "create", "create_at", "destroy", "alive", "random_of", "tables", "most_rows",
 )  # fmt: skip
 """Methods of the world."""
 _EFFECTS = ("random", "random_of", "create", "create_at", "destroy", "fail", "check", "log")
@@ -337,7 +339,8 @@ class Expressions:
     def of_engine(self, node: ast.AST, owner: Value, name: str) -> Value:
         """An attribute of the world, the episode, the row, or of options."""
         kind = owner.kind
-        values = getattr(kind, "values", None)
+        given = getattr(kind, "values", None)
+        values = given if isinstance(given, Mapping) else None
         tree = self.python(node, f"_0.{name}", owner)
         if kind.cpp == "World":
             if name == "id":
@@ -347,9 +350,20 @@ class Expressions:
             if name == "constants":
                 return Value(Opaque("constants", self.around.constants), "Constants", tree)
             if name == "random":
+                if given == SEVERAL:
+                    raise self.refuse(node, "a world of several has no random: take worlds[k].random_of(i)")
                 return Value(Opaque("Random", (owner, None)), f"{owner.text}.random()", owner.tree)
             known = ["id", "parameters", "constants", "random", *WORLD_METHODS]
             raise self.refuse(node, f"a world has no {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+        if kind.cpp == "Worlds":
+            if name == "count":
+                return Value(I32, f"i32({owner.text}.count)", tree)
+            if name == "parameters":
+                return Value(Opaque("parameters", self.around.parameters), f"{owner.text}.parameters", tree)
+            if name == "constants":
+                return Value(Opaque("constants", self.around.constants), "Constants", tree)
+        if kind.cpp == "WorldTable" and name in ("first", "count", "number"):
+            return Value(I32, f"i32({owner.text}.{name})", tree)
         if kind.cpp == "Episode" and name in ("terminated", "truncated"):
             return Value(BOOL, f"{owner.text}.{name}", tree, place=owner.place)
         # Counts and numbers of rows are i32 here: u32 would turn `row.index - 1` into four billion.
@@ -367,7 +381,13 @@ class Expressions:
     def _Subscript(self, node: ast.Subscript) -> Value:
         owner = self.value(node.value)
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if isinstance(owner.kind, Rows):
+        if owner.kind.cpp == "Worlds":
+            if len(places) != 1:
+                raise self.refuse(node, "worlds have one index")
+            index = self.index(places[0], None)
+            text = f"{owner.text}[{index.text}]"
+            return Value(Opaque("World", SEVERAL), text, self.python(node, "_0[_1]", owner, index))
+        if isinstance(owner.kind, (Rows, RowsOfSome)):
             if len(places) != 1:
                 raise self.refuse(node, "rows have one index")
             index = self.index(places[0], None)
@@ -625,11 +645,16 @@ class Expressions:
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and len(node.ops) == 1:
             value = self.value(node.left)
             none = isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
-            if not none or not isinstance(value.kind, Maybe):
+            if not none or not isinstance(value.kind, (Maybe, RowsOfSome)):
                 raise self.refuse(node, "'is' compares only what world.find returns with None")
             mark = "==" if isinstance(node.ops[0], ast.Is) else "!="
             word = "is" if mark == "==" else "is not"
+            if isinstance(value.kind, RowsOfSome):
+                text = f"{'!' if mark == '==' else ''}{value.inner}.there"
+                return Value(BOOL, text, self.python(node, f"_0 {word} None", value))
             return Value(BOOL, f"{value.inner} {mark} nullptr", self.python(node, f"_0 {word} None", value), atom=False)
+        if any(isinstance(each, (ast.In, ast.NotIn)) for each in node.ops):
+            return self.membership(node)
         values = [self.value(each) for each in operands]
         for each in operands[1:-1]:
             self.check_repeatable(each)
@@ -642,6 +667,29 @@ class Expressions:
         tree = self.at(ast.BoolOp(ast.And(), [part.tree for part in parts]), node)
         return Value(BOOL, " && ".join(part.inner for part in parts), tree, atom=False)
 
+    def membership(self, node: ast.Compare) -> Value:
+        """``x in (A, B)``, ``x not in LEVELS``."""
+        right = node.comparators[0]
+        given = self.static(right)
+        if len(node.ops) > 1 or not (isinstance(right, ast.Tuple) or isinstance(given, tuple)):
+            raise self.refuse(node, "'in' takes (1, 2), or a tuple of the module; of an array write a loop")
+        self.check_repeatable(node)
+        left = self.value(node.left)
+        each = right.elts if isinstance(right, ast.Tuple) else ()
+        others = [self.value(one) for one in each] or [self.of_object(one, right, ast.unparse(right)) for one in given]
+        for value in (left, *others):
+            if not isinstance(value.kind, Number) or value.kind.is_float:
+                raise self.refuse(node, f"'in' compares integers, got {value.kind}")
+        parts = [self.comparison(node, ast.Eq(), left, other) for other in others]
+        if not parts:
+            raise self.refuse(node, "this tuple is empty")
+        text, tree = " || ".join(part.inner for part in parts), parts[0].tree
+        if len(parts) > 1:
+            tree = self.at(ast.BoolOp(ast.Or(), [part.tree for part in parts]), node)
+        if isinstance(node.ops[0], ast.In):
+            return Value(BOOL, text, tree, atom=False)
+        return Value(BOOL, f"!({text})", self.python(node, "not _0", tree))
+
     def check_repeatable(self, node: ast.AST) -> None:
         """Refuse an expression that C++ computes twice, if that makes a difference."""
         for inner in ast.walk(node):
@@ -650,8 +698,6 @@ class Expressions:
                 raise self.refuse(inner, "this would be called twice; assign it to a variable first")
 
     def comparison(self, node: ast.AST, operator: ast.cmpop, left: Value, right: Value) -> Value:
-        if isinstance(operator, (ast.In, ast.NotIn)):
-            raise self.refuse(node, "systems have no 'in'; compare with each, or loop")
         if type(operator) not in _COMPARISONS:
             raise self.refuse(node, "'is' compares only what world.find returns with None; write ==")
         mark = _COMPARISONS[type(operator)]
@@ -676,7 +722,10 @@ class Expressions:
         return Value(left.kind, f"{condition.inner} ? {left.inner} : {right.inner}", tree, atom=False)
 
 
-_ATTRIBUTES = {"Episode": ("step", "terminated", "truncated"), "Row": ("index", "count")}
+_ATTRIBUTES = {
+    "Episode": ("step", "terminated", "truncated"), "Row": ("index", "count"),
+    "WorldTable": ("first", "count", "number"), "Worlds": ("count", "parameters", "constants"),
+}  # fmt: skip
 
 
 def _single(value: float) -> str:

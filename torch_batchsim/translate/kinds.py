@@ -66,6 +66,7 @@ class Vector(Kind):
 
 
 ENTITY = Kind("Entity")
+STREAM = Kind("Random")  # of an item: a value that changes
 VOID = Kind("void")
 
 
@@ -105,6 +106,30 @@ class Maybe(Kind):
     """A place that may be missing: the result of ``world.find``."""
 
     element: Record
+
+
+@dataclass(frozen=True)
+class RowsOfSome(Kind):
+    """The rows of ``world.tables(..., Wind | None)``: None where an archetype lacks the component."""
+
+    element: Record
+
+
+@dataclass(frozen=True)
+class Tables(Kind):
+    """What ``world.tables`` goes through: for each archetype its rows of these components."""
+
+    elements: tuple[Rows | RowsOfSome, ...]
+
+
+@dataclass(frozen=True)
+class BitString(Kind):
+    """``Bits``. A function takes any size; then it is 0."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"Bits({self.size})" if self.size else "Bits"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..declare.python_systems import PythonFunction, PythonSystem
+from ..errors import SchemaError
+from .kinds import Opaque
 from .statements import Statements, written_names
 from .surroundings import Signature, Surroundings, Written, refusal
 from .thunks import Thunks
@@ -18,6 +20,9 @@ class Translation:
 
     Args:
         with_trees: also as trees of Python, which the Python executor runs: ``trees`` and ``constants`` by function.
+
+    Attributes:
+        refusals: the first one of each system or function that cannot be translated.
     """
 
     def __init__(
@@ -36,8 +41,13 @@ class Translation:
         self.heads: dict[Path, list[str]] = {}
         self.called: dict[Path, dict[Path, None]] = {}  # files by those whose functions call theirs
         self._open: list[PythonFunction[Any, Any]] = []
+        self.refusals: dict[str, SchemaError] = {}  # by message: a function may be called from several places
         for each in dict.fromkeys(systems):
-            self.signature_of(each)
+            try:
+                self.signature_of(each)
+            except SchemaError as error:
+                self.refusals.setdefault(str(error), error)
+                self._open.clear()
 
     def signature_of(self, function: PythonFunction[Any, Any]) -> Signature:
         """Translate a function, once. Raises SchemaError for recursion."""
@@ -102,8 +112,28 @@ class Translation:
         head = self.all_heads[system]
         signature = self.signatures[system]
         world, *names = (name for name, _ in signature.parameters)
+        if signature.parameters[0][1].cpp == "Worlds":
+            return self._call_of_several(system, number)
         compiled = f"if (python_world >= 0 && python_world != {world}.id) {{ TBS_compiled::{system.name}("
         compiled += f"{', '.join([world, *names])}); return; }}"
         taken = ", ".join(f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in names)
         addresses = f"void *TBS_given[] = {{{taken or 'nullptr'}}};"
         return f"{head} {{ {compiled} {addresses} python_system({number}, &{world}, TBS_given); }}"
+
+    def _call_of_several(self, system: PythonSystem[Any, Any], number: int) -> str:
+        """The same of a system that takes several worlds: Python gets the first one, and with them all.
+
+        The first addresses are those of a world each, then that of their number.
+        """
+        head, (first, *others) = self.all_heads[system], self.signatures[system].parameters
+        worlds, kind = first
+        assert isinstance(kind, Opaque)
+        names = [name for name, _ in others]
+        made = [f"World TBS_world_{k} = {worlds}[{k} < {worlds}.count ? {k} : 0];" for k in range(kind.values)]
+        ids = " && ".join(f"python_world != TBS_world_{k}.id" for k in range(kind.values))
+        call = f"TBS_compiled::{system.name}({', '.join([worlds, *names])})"
+        given = [f"&TBS_world_{k}" for k in range(kind.values)]
+        given += [f"const_cast<void *>(static_cast<const void *>(&{name}))" for name in (f"{worlds}.count", *names)]
+        body = f"{' '.join(made)} if (python_world >= 0 && {ids}) {{ {call}; return; }} "
+        body += f"void *TBS_given[] = {{{', '.join(given)}}};"
+        return f"{head} {{ {body} python_system({number}, &TBS_world_0, TBS_given); }}"

@@ -10,15 +10,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..base.constant import resolved
-from ..base.names import CPP_KEYWORDS
+from ..base.names import CPP_KEYWORDS, suggestion
 from ..base.numbers import CPP_WORDS
 from ..declare.fields import StructArray
-from ..declare.python_systems import Block, Episode, PythonSystem, Row, Warp, World, zeros
+from ..declare.python_systems import Bits, Block, Episode, PythonSystem, Row, SeveralWorlds, Warp, World, zeros
 from ..errors import SchemaError
 from ..types import FieldType
-from .calls import Calls
-from .expressions import MISSING, Value, Variable
-from .kinds import F32, I32, OF_PYTHON, VOID, Array, Kind, Maybe, Number, Opaque, Record, Rows, Vector, of_field
+from .calls import items_of
+from .expressions import MISSING, SEVERAL, Value, Variable
+from .kinds import (
+    ENTITY,
+    F32,
+    OF_PYTHON,
+    STREAM,
+    VOID,
+    Array,
+    BitString,
+    Kind,
+    Maybe,
+    Number,
+    Opaque,
+    Record,
+    Rows,
+    Vector,
+    of_field,
+)
+from .objects import Objects
 from .surroundings import Signature
 
 _ENGINE = {World: "World", Episode: "Episode", Row: "Row", Warp: "Warp", Block: "Block"}
@@ -27,7 +44,7 @@ _OF_EXTENTS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-class Statements(Calls):
+class Statements(Objects):
     """Translates one function: ``lines`` are the texts by line of the file."""
 
     def translated(self) -> Signature:
@@ -59,6 +76,8 @@ class Statements(Calls):
             text if re.search(rf"\b{name}\b", body) else re.sub(rf"\b{name}\b(?=[)\[]*)$", "", text).rstrip()
             for name, text in parameters
         ]
+        sizes = [f"u32 {name}_size" for name, _ in parameters if isinstance(self.variables[name].kind, BitString)]
+        head = f"template <{', '.join(sizes)}> {head}" if sizes else head
         signature = f"{head} {tree.name}({', '.join(taken_texts)})"
         tables = "".join(f" {text}" for text in self.tables.values())
         self.lines.setdefault(tree.lineno, []).insert(0, f"{signature} {{{tables}")
@@ -103,9 +122,8 @@ class Statements(Calls):
                     argument, f"{argument.arg} has no type; write {self.likely(argument.arg)}"
                 )
             found.append((argument.arg, self.parameter(argument, given)))
-        if isinstance(self.function, PythonSystem) and not (
-            found and self.function.annotations.get(found[0][0]) is World
-        ):
+        first = self.function.annotations.get(found[0][0]) if found else None
+        if isinstance(self.function, PythonSystem) and first is not World and not isinstance(first, SeveralWorlds):
             raise self.refuse(self.source.tree, f"system {self.function.name} takes world: World first")
         return found
 
@@ -125,6 +143,12 @@ class Statements(Calls):
                 text = f"const {text}"
             self.declare(Variable(name, kind, name, place=name, fixed="a parameter"))
             return text
+        if isinstance(given, SeveralWorlds):
+            self.declare(Variable(name, Opaque("Worlds", given.most), name, place=name, fixed="a parameter"))
+            return f"Worlds<{given.most}> &{name}"
+        if given is Bits and not isinstance(self.function, PythonSystem):
+            self.declare(Variable(name, BitString("Bits", 0), name, place=name, fixed="a parameter"))
+            return f"{'' if name in self.written.places else 'const '}Bits<{name}_size> &{name}"
         number = self.of_annotation(node, given)
         if number is not None:
             kind = number
@@ -132,11 +156,13 @@ class Statements(Calls):
             kind = Array(struct.cpp, struct, self.resolved(node, given.shape))
         else:
             record = self.around.record(given) if isinstance(given, type) else None
+            record = self.around.named(given) if isinstance(given, str) else record
             if record is None:
                 shown = getattr(given, "__name__", given)
+                hint = suggestion(str(shown), [cpp for cpp, _ in self.around.components.values()])
                 raise self.refuse(
                     node,
-                    f"{name} is of {shown}, which is no component of the environment; parameters are World, "
+                    f"{name} is of {shown}, which is no component of the environment{hint}; parameters are World, "
                     "components, Episode, Row, Entity"
                     + ("" if isinstance(self.function, PythonSystem) else ", numbers"),
                 )
@@ -188,7 +214,8 @@ class Statements(Calls):
         own = [name for name in owned if name not in self.variables]
         for name in own:
             kind = self.written.kinds.get(name)
-            if owned[name] is None and kind is not None and not isinstance(kind, Array):  # first assigned in a block
+            # first assigned in a block
+            if owned[name] is None and kind is not None and not isinstance(kind, (Array, BitString)):
                 self.variables[name] = Variable(name, kind, name, place=name)
                 self.emit(body[0], f"{kind.cpp} {name};")
         falls_through = True
@@ -231,7 +258,7 @@ class Statements(Calls):
 
     def _Return_statement(self, node: ast.Return) -> bool:
         value = None if node.value is None else self.value(node.value)
-        if value is not None and isinstance(value.kind, (Record, Array, Rows, Maybe, Opaque)):
+        if value is not None and not (isinstance(value.kind, (Number, Vector)) or value.kind == ENTITY):
             raise self.refuse(node, f"a function cannot return {value.kind}; it returns numbers and vectors")
         self.results.append((node, value))
         if value is None:
@@ -275,7 +302,7 @@ class Statements(Calls):
         self.assigned = set.intersection(*both) if both else before
         return bool(both)
 
-    def loop(self, node: ast.While | ast.For, head: str, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    def loop(self, node: ast.While | ast.For, head: str, body: Sequence[ast.stmt], end: str = "}") -> list[ast.stmt]:
         """Translate a loop's body; the statements in Python."""
         if node.orelse:
             raise self.refuse(node, "a loop has no else in systems; note in a variable whether it broke off")
@@ -283,8 +310,8 @@ class Statements(Calls):
         before = set(self.assigned)
         _, trees = self.inner(body)
         self.assigned = before
-        end = body[-1]
-        self.lines.setdefault(end.end_lineno or end.lineno, []).append("}")
+        last = body[-1]
+        self.lines.setdefault(last.end_lineno or last.lineno, []).append(end)
         return trees
 
     def _While_statement(self, node: ast.While) -> bool:
@@ -299,6 +326,11 @@ class Statements(Calls):
             return
         if isinstance(node.iter, ast.Call) and self.static(node.iter.func) is enumerate:
             raise self.refuse(node, "systems have no enumerate; write for i in range(len(...))")
+        called = node.iter.func if isinstance(node.iter, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr == "tables" and self.is_world(called.value):
+            assert isinstance(node.iter, ast.Call)
+            self.for_tables(node, node.iter)
+            return
         if not isinstance(node.target, ast.Name):
             raise self.refuse(node.target, "a loop has one variable")
         over = self.value(node.iter)
@@ -319,6 +351,37 @@ class Statements(Calls):
         copies = not isinstance(element, (Record, Number))  # vectors and handles are values
         over_tree = self.python(node, "map(copied, _0)", over) if copies else over.tree
         self.with_loop_variable(node, variable, head, over_tree)
+
+    def is_world(self, node: ast.expr) -> bool:
+        return self.static(node) is MISSING and self.value(node).kind.cpp == "World"
+
+    def for_tables(self, node: ast.For, call: ast.Call) -> None:
+        """``for table, places in world.tables(Place)``: a function in C++, which is compiled for each archetype."""
+        targets = node.target.elts if isinstance(node.target, ast.Tuple) else []
+        names = [each.id for each in targets if isinstance(each, ast.Name)]
+        if call.keywords or not call.args or len(set(names)) != len(targets) or len(targets) != len(call.args) + 1:
+            raise self.refuse(node, "write for table, places, winds in world.tables(Place, Wind | None)")
+        for inner in _own_statements(node.body):
+            if isinstance(inner, (ast.Break, ast.Continue)):
+                raise self.refuse(inner, "world.tables goes through all archetypes: use if")
+        if any(isinstance(inner, ast.Return) for inner in _outside_of_functions(node.body)):
+            raise self.refuse(node, "no return within a loop over world.tables: it goes through all archetypes")
+        for name in names:
+            self.own_loop_variable(node, name)
+        places = [(name, (node.lineno, node.col_offset, name)) for name in names[1:]]
+        world, taken, over, kind = self.tables_of(call, places)
+        used = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name)}
+        autos = ", ".join(f"auto {name}" if name in used else "auto" for name in names)
+        self.declare(Variable(names[0], Opaque("WorldTable", (world, ", ".join(taken))), names[0], fixed="a table"))
+        for (name, place), each in zip(places, kind.elements, strict=True):
+            self.declare(Variable(name, each, name, place=place, fixed="rows; take another name"))
+        head = f"{world.text}.tables<{', '.join(taken)}>([&]({autos})"
+        trees = self.loop(node, head, node.body, "});")
+        target = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
+        self.keep(node, ast.For(target, over.tree, trees, []))
+        for name in names:
+            del self.variables[name]
+            self.assigned.discard(name)
 
     def for_range(self, node: ast.For, call: ast.Call) -> None:
         if not isinstance(node.target, ast.Name):
@@ -348,8 +411,14 @@ class Statements(Calls):
         forward = f"++{name}" if step == 1 else f"--{name}" if step == -1 else f"{name} += {step}"
         variable = Variable(name, kind, name, fixed="the variable of a loop; take another name")
         head = f"for ({declared}; {name} {mark} {last}; {forward})"
+        if fixed and (begin.literal is not None or begin.text.startswith("Constants::")) and self.touches_bits(node):
+            head = f"TBS_UNROLL {head}"  # so that the places of bits are constants
         step_tree = self.python(node, str(step))
         self.with_loop_variable(node, variable, head, self.python(call, "range(_0, _1, _2)", begin, end, step_tree))
+
+    def touches_bits(self, node: ast.For) -> bool:
+        names = {name for name, variable in self.variables.items() if isinstance(variable.kind, BitString)}
+        return any(isinstance(n, ast.Name) and n.id in names for s in node.body for n in ast.walk(s))
 
     def own_loop_variable(self, node: ast.For, name: str) -> None:
         self.check_name(node.target, name)
@@ -368,7 +437,7 @@ class Statements(Calls):
         """A function within a system, for operations of several lanes."""
         arguments = [each.arg for each in node.args.args]
         others = (node.args.posonlyargs, node.args.kwonlyargs, node.args.defaults, node.args.vararg, node.args.kwarg)
-        if node.decorator_list or any(others) or len(arguments) > 1:
+        if node.decorator_list or any(others) or len(arguments) > 2:
             raise self.refuse(
                 node, "a function within a system is for lanes: it takes the number of an item, or nothing"
             )
@@ -378,13 +447,12 @@ class Statements(Calls):
         outer, self.outside = self.outside, {variable.place for variable in self.variables.values()}
         for name in arguments:
             self.check_name(node, name)
-            self.variables[name] = Variable(name, I32, f"i32({name})", fixed="an item's number")
-            self.assigned.add(name)
+        self.declare_items(arguments)
         own = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for name in own & set(before[1]):
             raise self.refuse(node, f"{name!r} is a variable outside of {node.name} too; take another name")
         self.results, self.blocks = [], _blocks_of_names(node.body, set(arguments))
-        taken = "".join(f"u32 {name}" for name in arguments)
+        taken = items_of(arguments)
         self.emit(node, f"const auto {node.name} = [&]({taken}) {{")
         falls, trees = self.inner(node.body)
         values = [value for _, value in self.results if value is not None]
@@ -408,6 +476,8 @@ class Statements(Calls):
             return
         if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and self.is_zeros(node.value):
             self.make_array(node, target, node.value)
+        elif isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and self.static(node.value.func) is Bits:
+            self.make_bits(node, target, node.value)
         elif isinstance(target, ast.Name):
             self.assign_name(node, target, self.value(node.value), None)
         else:
@@ -432,7 +502,8 @@ class Statements(Calls):
         elif isinstance(call, ast.Tuple) and len(call.elts) == len(targets):
             for number, each in enumerate(call.elts):
                 value = self.value(each)
-                if isinstance(value.kind, (Rows, Maybe)):  # rows of the engine, which no assignment here changes
+                if isinstance(value.kind, (Rows, Maybe)) or value.kind.cpp in ("parameters", "constants"):
+                    # of the engine, which no assignment here changes
                     values.append(value)
                     continue
                 if not isinstance(value.kind, (Number, Vector)):
@@ -475,6 +546,8 @@ class Statements(Calls):
             self.written.kinds[name] = variable.kind
             return
         self.check_name(target, name)
+        if isinstance(value.kind, Opaque) and self.name_object(node, name, value, value.kind):
+            return
         kind = value.kind if isinstance(value.kind, Array) else wanted or self.written.kinds.get(name) or value.kind
         if isinstance(kind, Opaque) or kind.cpp == "void":
             raise self.refuse(node, f"{kind} cannot be assigned to a name; use it where it stands")
@@ -484,6 +557,44 @@ class Statements(Calls):
             return
         self.name_value(node, name, f"{kind.cpp} ", self.stored(node, name, kind, value))
         self.declare(Variable(name, kind, name, place=(name, target.lineno, target.col_offset)))
+
+    def name_object(self, node: ast.stmt, name: str, value: Value, kind: Opaque) -> bool:
+        """A name for options, a world of several, or random numbers; whether it can have one."""
+        fixed, text, now = "an object of the engine; take another name", value.text, kind
+        if kind.cpp == "parameters":
+            self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
+        elif kind.cpp == "World" and kind.values == SEVERAL:
+            self.emit(node, f"World {name} = {value.text};")
+            self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
+            text = name
+        elif kind.cpp == "Random" and kind.values[1] is not None:
+            world, item = kind.values
+            made = self.engine(node, "{w}.random({0})", [item], STREAM, world)
+            self.emit(node, f"auto {name} = {made.text};")
+            self.keep(node, ast.Assign([ast.Name(name, ast.Store())], made.tree))
+            self.declare(Variable(name, STREAM, name, place=(name, node.lineno), fixed=fixed))
+            return True
+        elif kind.cpp not in ("constants", "Random"):
+            return False
+        self.declare(Variable(name, now, text, fixed=fixed))
+        return True
+
+    def make_bits(self, node: ast.Assign, target: ast.Name, call: ast.Call) -> None:
+        """``bits = Bits(143)``."""
+        name = target.id
+        if name in self.variables:
+            raise self.refuse(target, f"{name!r} has a value already; take another name for the bits")
+        if not any(owned.get(name) is node for owned in self.blocks.values()):
+            raise self.refuse(target, f"the bits {name!r} are used outside of this block too: make them before")
+        self.check_name(target, name)
+        if len(call.args) != 1 or call.keywords:
+            raise self.refuse(call, f"write {name} = Bits(143)")
+        size = self.extent(call.args[0])
+        kind = BitString(f"Bits<{size}>", size)
+        self.written.kinds[name] = kind
+        self.emit(node, f"{kind.cpp} {name};")
+        self.keep(node, ast.Assign([ast.Name(name, ast.Store())], self.python(call, f"made_bits({size})")))
+        self.declare(Variable(name, kind, name, (name, target.lineno, target.col_offset), "bits; take another name"))
 
     def name_value(self, node: ast.stmt, name: str, front: str, value: Value) -> None:
         self.emit(node, f"{front}{name} = {value.text};")
@@ -527,8 +638,7 @@ class Statements(Calls):
             raise self.refuse(call, f"write {name} = zeros(i32, 5), or zeros(i32, 5, 3)")
         given, element = self.static(call.args[0]), None
         if given is not MISSING:
-            record = self.around.record(given) if isinstance(given, type) else None
-            element = record or self.of_annotation(call, given)
+            element = self.around.made(given) or self.of_annotation(call, given)
         if element is None or isinstance(element, Array):
             shown = ast.unparse(call.args[0])
             raise self.refuse(call.args[0], f"{shown} is no type of elements; write zeros(i32, 5, 3)")
@@ -600,6 +710,14 @@ class Statements(Calls):
         self.keep(node, ast.Assign([place], stored.tree))
 
 
+def _outside_of_functions(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a block and of blocks in it, without those of functions."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef):
+            yield from _outside_of_functions(n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.stmt))
+
+
 def _own_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements of a loop, without those of loops in it."""
     for statement in body:
@@ -619,11 +737,15 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
     places: dict[str, list[tuple[tuple[int, ...], ast.stmt, bool]]] = {}
     firsts: dict[tuple[int, ...], ast.stmt] = {}
 
+    loops = set()
+
     def visit(statements: Sequence[ast.stmt], path: tuple[int, ...]) -> None:
         if not statements:
             return
         firsts[path] = statements[0]
         for statement in statements:
+            if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
+                loops.add(statement.target.id)
             own: list[ast.AST] = [statement]
             while own:
                 node = own.pop(0)
@@ -640,9 +762,6 @@ def _blocks_of_names(body: Sequence[ast.stmt], taken: set[str]) -> dict[int, dic
                         ]
 
     visit(body, ())
-    loops = {
-        n.target.id for s in body for n in ast.walk(s) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
-    }
     for name, uses in places.items():
         if name in taken or name in loops or not any(store for _, _, store in uses):
             continue

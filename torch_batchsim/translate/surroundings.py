@@ -36,6 +36,7 @@ class Surroundings:
         archetypes: names in C++ by names.
         constants, parameters: values by name. Of libraries that the scope sees: ``libraries``.
         faults: names, those of the engine too.
+        structs: those that systems make; their scope declares them.
     """
 
     namespace: str
@@ -45,6 +46,14 @@ class Surroundings:
     parameters: Mapping[str, Any]
     libraries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: Sequence[str] = ()
+    structs: dict[type[Struct], None] = field(default_factory=dict)
+
+    def named(self, name: str) -> Record | None:
+        """The kind of a component that the module of a system does not have, by its name in C++."""
+        for written, closed in self.components.values():
+            if written == name:
+                return Record(written, closed, _members(closed.members))
+        return None
 
     def record(self, cls: type) -> Record | None:
         """The kind of a component or struct; None where the environment does not have it."""
@@ -56,6 +65,13 @@ class Surroundings:
             layout: Layout = cls.layout
             return Record(cls.__name__, cls, _members(layout.members))
         return None
+
+    def made(self, given: Any) -> Record | None:
+        """The kind of a component or struct of which a system makes arrays or shared memory."""
+        kind = self.record(given) if isinstance(given, type) else None
+        if kind is not None and issubclass(kind.of, Struct):
+            self.structs[kind.of] = None
+        return kind
 
     def archetype(self, given: Any) -> str | None:
         """The name in C++ of an archetype that is given as an object or by its name."""

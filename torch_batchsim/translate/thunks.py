@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .kinds import ENTITY, VOID, Array, Kind, Maybe, Number, Record, Rows, Vector
+from .kinds import ENTITY, STREAM, VOID, Array, Kind, Maybe, Number, Record, Rows, Tables, Vector
+
+STREAM_BYTES = 256  # as much as Python keeps for a Random
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,15 @@ class Thunk:
         call = call.replace("{{", "{").replace("}}", "}")
         if self.gives == VOID:
             lines.append(f"{call};")
+        elif isinstance(self.gives, Tables):  # how many, and three numbers of each and the places of its rows
+            lines.append("u64 *out = static_cast<u64 *>(r) + 1;")
+            call = call.replace("{visit}", "[&](auto table, auto... rows) { *out++ = table.number; "
+                                "*out++ = table.first; *out++ = table.count; "
+                                "((*out++ = rows.there ? reinterpret_cast<u64>(rows.first) : 0), ...); }")
+            lines.append(f"{call}; *static_cast<u64 *>(r) = u64(out - static_cast<u64 *>(r) - 1);")
+        elif self.gives == STREAM:
+            lines.append(f"const Random stream = {call}; static_assert(sizeof stream <= {STREAM_BYTES});")
+            lines.append("__builtin_memcpy(r, &stream, sizeof stream);")
         elif isinstance(self.gives, Rows):
             lines.append(f"const auto rows = {call}; auto *out = static_cast<u64 *>(r);")
             lines.append("out[0] = reinterpret_cast<u64>(rows.first); out[1] = rows.count;")

@@ -14,7 +14,9 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from support import (
+    COMPILED,
     ENVIRONMENTS,
+    IN_PYTHON,
     assert_same_bits,
     baseline,
     emulated_cuda,
@@ -47,12 +49,12 @@ def run(
     **kwargs: object,
 ) -> TorchVectorEnv:
     """Step with actions that depend on seed and row alone; ended worlds are reset by mask under DISABLED."""
-    env = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
+    env = TorchVectorEnv(COMPILED[name](), num_worlds=worlds, autoreset_mode=mode, **kwargs)
     if together is not None:
         env.sim.memory.context.together = int(together)
     if tile is not None:
         env.sim.memory.context.tile = tile
-    full = TorchVectorEnv(ENVIRONMENTS[name](), num_worlds=rows or worlds)
+    full = TorchVectorEnv(COMPILED[name](), num_worlds=rows or worlds)
     spoil(env.sim)
     env.reset(seed=7)
     generator = np.random.default_rng(1)
@@ -81,10 +83,11 @@ def test_threads_and_emulated_cuda_agree(name: str, mode: AutoresetMode) -> None
     assert one.sim.tensor("World.episode").float().mean() > 0.5  # or nothing has been shown about resets
 
 
-@pytest.mark.parametrize("name", full_but(["cartpole"], ENVIRONMENTS))
+@pytest.mark.parametrize("name", full_but(["cartpole"], [*ENVIRONMENTS, *IN_PYTHON]))
 def test_every_executor_gives_the_same_bits(name: str) -> None:
     """The megakernel's blocks claim tiles, or go through the tasks together, in an adversarial order."""
     worlds = {"cartpole": 300, "yard": 40, "zoo": 40, "swarm": 40, "forge": 30, "hideseek": 2}.get(name, 150)
+    worlds = 8 if name in IN_PYTHON else worlds
     steps = 13 if name == "hideseek" else 30
     megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
     for mode in MODES[:1] if name == "hideseek" else MODES:
@@ -95,8 +98,17 @@ def test_every_executor_gives_the_same_bits(name: str) -> None:
             "megakernel, together": run(name, worlds, steps, mode, together=True, _library=megakernel),
             "per_world, CUDA": run(name, worlds, steps, mode, _library=alone),
         }
+        if name in IN_PYTHON:
+            others["python"] = run(name, worlds, steps, mode, executor="python")
         for env in others.values():
             assert_same_bits(batch, snapshot(env.sim))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_a_step_as_python_begins_and_ends_episodes_as_others_do(mode: AutoresetMode) -> None:
+    compiled, python = (run("cartpole_in_python", 6, 30, mode, executor=name) for name in ("batch", "python"))
+    assert_same_bits(snapshot(compiled.sim), snapshot(python.sim))
+    assert compiled.sim.tensor("World.episode").max() > 0
 
 
 @pytest.mark.full

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_batchsim import Environment, SchemaError
+from torch_batchsim import Environment, SchemaError, TaskGraph
 from torch_batchsim.resolve.program import Program
 
 HEAD = """\
@@ -161,6 +161,26 @@ BODIES = {
     "a = zeros(i32, 3)\n    ball.speed = 1 + raised(a)": "raised writes what it gets, so its place counts",
     "a = zeros(i32, 3)\n    ball.speed += raised(a)": "raised writes what it gets, so its place counts",
     "x: str = 3": "str is no type of numbers or vectors",
+    "if ball.speed in (1.0, 2.0):\n        pass": "'in' compares integers, got f32",
+    "if ball.column in ball.cells:\n        pass": r"'in' takes \(1, 2\), or a tuple of the module",
+    "if ball.column in LEVELS:\n        pass": "'in' takes",
+    "if world.random.below(3) in (1, 2):\n        pass": "this would be called twice; assign it to a variable first",
+    "p = world.parameters\n    p = world.constants": "'p' is an object of the engine; take another name",
+    "bits = Bits(ball.column)": "an extent is a number from 1 on, or a constant of the module or the environment",
+    "bits = Bits(70)\n    bits.store(ball.cells)": r"70 bits lie in words: u64\[2\], got u8\[4\]",
+    "bits = Bits(70)\n    bits.append(ball.speed, 3)": "append takes integers, got f32",
+    "bits = Bits(70)\n    bits.add(1, 3)": r"Bits have no 'add'.*; they have append, append_thermometer, store",
+    "bits = Bits(70)\n    bits = Bits(3)": "'bits' has a value already; take another name for the bits",
+    "if ball.column > 1:\n        bits = Bits(9)\n    bits.append(1, 1)": "are used outside of this block",
+    "write_bits(ball.cells, ball.cells, world)": "write_bits takes warp or block last, got World",
+    "world.tables(Ball)": "loop over it: for table, places in world.tables",
+    "for table in world.tables(Ball):\n        pass": "write for table, places, winds in world.tables",
+    "for table, balls in world.tables(Ball | None):\n        pass": "one component at least stands without | None",
+    "for table, balls in world.tables(Ball):\n        break": "world.tables goes through all archetypes: use if",
+    "for table, balls in world.tables(Ball):\n        if table.count > 3:\n            return": "no return within",
+    "for table, balls in world.tables(Ball):\n        ball.column = table.rows": "table.rows does not exist",
+    "for table, balls in world.tables(Ball):\n        balls[0].row = 1": "Ball has no field 'row'",
+    "world.random.shuffle(ball.column, 3)": "shuffle takes an array with one index, got i32",
 }
 
 
@@ -175,6 +195,12 @@ def test_bodies(body: str, message: str, tmp_path: Path) -> None:
 
 SIGNATURES = {
     "@system\ndef bad(ball: Ball):\n    pass": "system bad takes world: World first",
+    "@system\ndef bad(world: World, bits: Bits):\n    pass": "bits is of Bits, which is no component",
+    "@system\ndef bad(worlds: Worlds[4], warp: Warp):\n    x = worlds[0].random.uniform()": "take worlds.k..random_of",
+    "@system\ndef bad(worlds: Worlds[4]):\n    pass": "takes several worlds on one lane; take Warp & or Block &",
+    "@system\ndef bad(worlds: Worlds[40], warp: Warp):\n    pass": "takes 40 worlds at a time",
+    "@system\ndef bad(world: World, warp: Warp):\n    a = warp.shared(Act)\n    a.choice = 1": "write shared memory in",
+    "@system\ndef bad(world: World, w: Warp):\n    a = w.scan(3, lambda i: 0.5, lambda i, b: b)": "scan takes terms of",
     "@system\ndef bad(world: World, ball):\n    pass": "ball has no type",
     "@system\ndef bad(world: World, other: Other):\n    pass": "other is of Other, which is no component of the",
     "@system\ndef bad(world: World, ball: Ball = 3):\n    pass": "parameters are names with types, without",
@@ -190,6 +216,45 @@ SIGNATURES = {
 def test_signatures(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=message):
         Program(declared(text, tmp_path)())
+
+
+def test_all_refused_systems_are_in_one_message(tmp_path: Path) -> None:
+    text = """\
+@function
+def half(x: f32) -> f32:
+    return x ** 2
+
+@system
+def one(world: World, ball: Ball):
+    ball.speed = half(1.0)
+    ball.row = 1
+
+@system
+def two(world: World, ball: Ball):
+    ball.place.x = half(2.0)
+
+@system
+def three(world: World, bal: "Bal"):
+    bal.column = 1
+
+@system
+def bad(world: World, ball: Ball):
+    ball.column = 1.5
+"""
+    environment = declared(text, tmp_path)
+    names = environment.step.items[0].function.__globals__
+    environment.step = TaskGraph(*(names[name] for name in ("one", "two", "three", "bad")))
+    with pytest.raises(SchemaError) as raised:
+        Program(environment())
+    first = HEAD.count("\n")
+    places = [line for line in str(raised.value).split("\n") if line.startswith("game.py")]
+    assert places == [
+        f"game.py:{first + 3}: ** is not in systems: write x * x, or pow(x, y)",
+        f"game.py:{first + 15}: bal is of Bal, which is no component of the environment (did you mean 'Ball'?); "
+        "parameters are World, components, Episode, Row, Entity",
+        f"game.py:{first + 20}: 1.5 is stored as i32; convert by i32(...)",
+    ]
+    assert f"{first + 3:>5} |     return x ** 2" in str(raised.value)
 
 
 def test_a_system_stands_in_front_of_a_function() -> None:

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "experiments"))
-from libraries_of_others import SKIPPED
+from libraries_of_others import NOT_BUILT, SKIPPED
 
 # pip leaves bytecode to the first import (README.md): else each process of a run parses torch and all tests anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -94,9 +94,9 @@ def _leave_out_full(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell which adapters have not been tested."""
+    """Report which adapters, and whether the site, have not been tested."""
     skipped = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
-    for reason in sorted(reason for reason in skipped if SKIPPED in reason):
+    for reason in sorted(reason for reason in skipped if SKIPPED in reason or NOT_BUILT in reason):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
 
 

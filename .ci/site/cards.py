@@ -15,6 +15,14 @@ from torch_batchsim.declare.options import Option
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.vector.registration import environment_class
 
+_HEAD = """---
+hide: [toc]
+---
+# Environments
+
+What comes with torch_batchsim, as it is registered. Spaces are those of `torch_batchsim.make_vec(id, num_envs=1024)`;
+options are its further arguments.
+"""
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
@@ -30,22 +38,27 @@ def page(docs: Path) -> str:
         title, said = re.search(rf"^- \[([^\]]+)\]\({name}\.md\): (.*(?:\n  .*)*)", index, re.MULTILINE).groups()
         text = (docs / f"{name}.md").read_text()
         pictures = _PICTURE.findall(text)
-        shown.append(_card(name, title, " ".join(said.split()), pictures[0], len(ids)))
+        shown.append(_card(name, title, " ".join(said.split()), pictures[0], ids))
         sections.append(_section(name, title, ids, pictures[1:], text))
-    head = "# Environments\n\nWhat comes with torch_batchsim, as it is registered: spaces and options are those of "
-    head += "`torch_batchsim.make_vec(id, num_envs=1024)`.\n"
-    return "\n".join([head, '<div class="cards" markdown>', *shown, "</div>\n", *sections])
+    return "\n".join([_HEAD, '<div class="cards" markdown>', *shown, "</div>\n", *sections])
 
 
-def _card(name: str, title: str, said: str, picture: tuple[str, str], count: int) -> str:
-    ids = f"{count} ids" if count > 1 else "one id"
+def _card(name: str, title: str, said: str, picture: tuple[str, str], ids: list[str]) -> str:
+    program = Program(environment_class(ids[0])())
+    space = program.observation_space
+    observations = f"a dict of {len(space)} arrays" if isinstance(space, Dict) else _space(space)
+    others = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     return f"""
 <div class="card" markdown>
 [![{picture[0]}]({picture[1]})](#{_anchor(title)})
 
-**[{title}](#{_anchor(title)})** · {said[0].upper()}{said[1:]}
+**{title}** · {said[0].upper()}{said[1:]}
 
-{ids} · [page]({name}.md)
+`{ids[0]}`{others}
+
+{_space(program.action_space)}<br>{observations}
+
+[Options and figures](#{_anchor(title)}) · [Page]({name}.md)
 </div>
 """
 
@@ -62,7 +75,7 @@ def _section(name: str, title: str, ids: list[str], pictures: list[tuple[str, st
         limit = program.environment.parameters.get("max_episode_steps", "") if spec.max_episode_steps is None else ""
         lines.append(
             f"| `{env_id}` | {_space(program.action_space)} | {_space(program.observation_space)} | "
-            f"{_agents(program)} | {spec.max_episode_steps or limit or '–'} | {spec.reward_threshold or '–'} |"
+            f"{_agents(program)} | {spec.max_episode_steps or limit or '-'} | {spec.reward_threshold or '-'} |"
         )
     lines += ["", *_options(ids)]
     curves = [each for each in pictures if "curve" in each[1]]

@@ -23,8 +23,8 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import cards  # noqa: E402
-import names  # noqa: E402
+import cards
+import names
 
 ROOT = Path(__file__).resolve().parents[2]
 _PAGES = {
@@ -63,8 +63,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, text in _made.items():
         files.append(File.generated(config, place, content=text()))
-    style = (Path(__file__).parent / "site.css").read_text()
-    files.append(File.generated(config, "site.css", content=style))
+    for name in ("site.css", "search.js"):
+        files.append(File.generated(config, name, abs_src_path=str(Path(__file__).parent / name)))
     return files
 
 
@@ -78,6 +78,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return "".join(parts)
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return _own_search(output, posixpath.dirname(page.file.dest_uri))
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    return _own_search(output, "")
+
+
+def _own_search(output: str, folder: str) -> str:
+    """The plugin `offline` has pages ask another host for what lets files search; search.js does it."""
+    return output.replace("https://unpkg.com/iframe-worker/shim", posixpath.relpath("search.js", folder or "."))
+
+
 def _navigation() -> list[Any]:
     """The sections of docs/README.md; pages of the README's own, of environments and of Python come first in theirs."""
     sections: dict[str, list[Any]] = {}
@@ -88,10 +101,13 @@ def _navigation() -> list[Any]:
     sections["Environments"].insert(0, {"All environments": "environments.md"})
     python = [{page.title: f"python/{page.file}.md"} for page in names.python_pages()]
     sections["Reference"] = [{"Python": python}, {"C++": sections["Reference"]}]
-    of_the_project = [{"Working on torch_batchsim": "contributing.md"}, {"Changes": "changelog.md"}]
-    sections["Notes"] += [*of_the_project, {"Experiments": "experiments.md"}]
-    home = {"Home": [{"torch_batchsim": "index.md"}, {"All pages": "pages.md"}]}
-    return [home, *({heading: pages} for heading, pages in sections.items())]
+    sections["Notes"] += [
+        {"Experiments": "experiments.md"},
+        {"Working on torch_batchsim": "contributing.md"},
+        {"Changes": "changelog.md"},
+        {"All pages": "pages.md"},
+    ]
+    return [{"Home": "index.md"}, *({heading: pages} for heading, pages in sections.items())]
 
 
 def _site_place(path: str) -> str:
@@ -161,13 +177,13 @@ def _field_types(public: list[str]) -> str:
     """A table of types, which are values without docstrings."""
     from torch_batchsim import types
 
-    lines = ["::: torch_batchsim.types.FieldType\n", "## The types\n", "| type | C++ | tensor | shape |", "|---|---|---|---|"]
+    lines = ["## The types\n", "| type | C++ | tensor | its last dimension |", "|---|---|---|---|"]
     for name in sorted(public, key=list(types.FIELD_TYPES).index):
         kind = types.FIELD_TYPES[name]
-        shape = f"`{list(kind.element_shape)}`" if kind.element_shape else ""
+        shape = "".join(map(str, kind.element_shape))
         anchor = f'<a id="{names.PACKAGE}.{name}"></a>'
         lines.append(f"| {anchor}`{name}` | `{kind.c_type}` | `{kind.dtype}` | {shape} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "\n::: torch_batchsim.types.FieldType\n"])
 
 
 def _package() -> Path:

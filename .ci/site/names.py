@@ -19,11 +19,11 @@ class PythonPage:
     names: dict[str, list[str]] = field(default_factory=dict)
 
 
-# The names of torch_batchsim itself, by the modules in which they are written: the first that fits has the name.
+# The names of torch_batchsim itself, by the modules in which they are written.
 _TOP = (
-    ("systems", "Systems in Python", ("declare.python_systems",)),
-    ("types", "Types of fields", ("types",)),
     ("declare", "Declaring environments", ("declare", "base")),
+    ("types", "Types of fields", ("types",)),
+    ("systems", "Systems in Python", ("declare.python_systems",)),
     ("vector", "Vector environments", ("vector", "_version")),
     ("simulator", "Simulator", ("run",)),
     ("errors", "Errors", ("errors",)),
@@ -43,12 +43,17 @@ def python_pages() -> list[PythonPage]:
     """All pages, in the order of the navigation."""
     pages = {file: PythonPage(file, title, {PACKAGE: []}) for file, title, _ in _TOP}
     for name, origin in exported(PACKAGE).items():
-        file = next(file for file, _, places in _TOP if any(f"{origin}.".startswith(f"{place}.") for place in places))
-        pages[file].names[PACKAGE].append(name)
+        pages[_page_of(origin)].names[PACKAGE].append(name)
     for file, beside in _BESIDE.items():
         pages[file].names |= {f"{PACKAGE}.{module}": names for module, names in beside.items()}
     modules = [PythonPage(name, f"{PACKAGE}.{name}", {f"{PACKAGE}.{name}": public(name)}) for name in _MODULES]
     return [*pages.values(), *modules, PythonPage("adapters", f"{PACKAGE}.adapters", _adapters())]
+
+
+def _page_of(module: str) -> str:
+    """The page of the longest name in _TOP that is the module's, or that of a package around it."""
+    fits = [(place, file) for file, _, places in _TOP for place in places if f"{module}.".startswith(f"{place}.")]
+    return max(fits, key=lambda each: len(each[0]))[1]
 
 
 def public_names() -> set[str]:
@@ -82,7 +87,8 @@ def _adapters() -> dict[str, list[str]]:
     files = sorted((ROOT / PACKAGE / "adapters").glob("*.py"))
     modules = [file.stem for file in files if file.stem not in _NO_ADAPTERS and not file.stem.startswith("_")]
     own = {name: exported(f"{PACKAGE}.adapters.{name}") for name in modules}
-    return {f"{PACKAGE}.adapters.{name}": [each for each in names if each not in _OF_ALL_ADAPTERS] for name, names in own.items()}
+    shown = {name: [each for each in names if each not in _OF_ALL_ADAPTERS] for name, names in own.items()}
+    return {f"{PACKAGE}.adapters.{name}": names for name, names in shown.items()}
 
 
 def _source(module: str) -> Path:

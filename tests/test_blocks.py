@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-import torch_batchsim  # noqa: F401  registers its ids, which tests copy
+from torch_batchsim.__main__ import COMMANDS  # the package registers its ids, which tests copy
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -341,6 +341,17 @@ def test_blocks_run(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         importlib.import_module(name)
     finally:
         sys.modules.pop(name, None)
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_of_pages_exist(path: Path) -> None:
+    """Blocks for a shell are not run: they train, measure, or are examples of arguments; `.ci/run` runs the README's."""
+    shell = "".join(re.findall(r"^ *```sh\n((?:.*\n)*?) *```$", path.read_text(), re.MULTILINE))
+    commands = set(re.findall(r"python -m torch_batchsim\.(\w+(?:\.\w+)*)", shell))
+    assert commands <= set(COMMANDS)
 
 
 # ---- nothing is forgotten --------------------------------------------------------------------------------------------

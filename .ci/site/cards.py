@@ -35,7 +35,7 @@ def page(docs: Path) -> str:
     index = (docs / "README.md").read_text()
     shown, sections = [], []
     for name, ids in groups.items():
-        title, said = re.search(rf"^- \[([^\]]+)\]\({name}\.md\): (.*(?:\n  .*)*)", index, re.MULTILINE).groups()
+        ((title, said),) = re.findall(rf"^- \[([^\]]+)\]\({name}\.md\): (.*(?:\n  .*)*)", index, re.MULTILINE)
         text = (docs / f"{name}.md").read_text()
         pictures = _PICTURE.findall(text)
         shown.append(_card(name, title, " ".join(said.split()), pictures[0], ids))
@@ -56,7 +56,7 @@ def _card(name: str, title: str, said: str, picture: tuple[str, str], ids: list[
 
 `{ids[0]}`{others}
 
-{_space(program.action_space)}<br>{observations}
+Action {_space(program.action_space)}<br>Observation {observations}
 
 [Options and figures](#{_anchor(title)}) · [Page]({name}.md)
 </div>
@@ -69,13 +69,12 @@ def _anchor(title: str) -> str:
 
 def _section(name: str, title: str, ids: list[str], pictures: list[tuple[str, str]], text: str) -> str:
     lines = [f"## {title}\n", f"[The page of {title}]({name}.md)\n"]
-    lines += ["| id | action | observation | agents | steps of an episode | solved at |", "|---|---|---|---|---|---|"]
+    lines += ["| id | action | observation | rows of a world | steps of an episode | solved at |", "|---" * 6 + "|"]
     for env_id in ids:
         program, spec = Program(environment_class(env_id)()), gymnasium.spec(env_id)
-        limit = program.environment.parameters.get("max_episode_steps", "") if spec.max_episode_steps is None else ""
         lines.append(
             f"| `{env_id}` | {_space(program.action_space)} | {_space(program.observation_space)} | "
-            f"{_agents(program)} | {spec.max_episode_steps or limit or '-'} | {spec.reward_threshold or '-'} |"
+            f"{program.agents.count} | {spec.max_episode_steps or ''} | {spec.reward_threshold or ''} |"
         )
     lines += ["", *_options(ids)]
     curves = [each for each in pictures if "curve" in each[1]]
@@ -86,12 +85,7 @@ def _section(name: str, title: str, ids: list[str], pictures: list[tuple[str, st
     return "\n".join(lines)
 
 
-def _agents(program: Any) -> str:
-    agents = program.agents
-    return str(agents.count) if agents.count else "come and go"
-
-
-def _space(space: gymnasium.Space) -> str:
+def _space(space: gymnasium.Space[Any]) -> str:
     """A space in a line or some; the bounds of many numbers only where all are the same."""
     if isinstance(space, Dict):
         return "<br>".join(f"`{key}`: {_space(part)}" for key, part in space.items())
@@ -112,7 +106,7 @@ def _options(ids: list[str]) -> list[str]:
     lines = []
     for table, owners in tables.items():
         whose = "" if len(tables) == 1 else f" of {', '.join(owners)}"
-        lines += [f'<details markdown><summary>Options{whose}</summary>\n', table, "</details>\n"]
+        lines += [f"<details markdown><summary>Options{whose}</summary>\n", table, "</details>\n"]
     return lines
 
 

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     _made.update({place: (ROOT / page).read_text for page, place in _PAGES.items()})
     _made["environments.md"] = lambda: cards.page(ROOT / "docs")
     for page in names.python_pages():
-        _made[f"python/{page.file}.md"] = lambda page=page: _python(page)
+        _made[f"python/{page.file}.md"] = partial(_python, page)
     for source in sorted(set(_linked_sources())):
-        _made[f"source/{source}.md"] = lambda source=source: _shown(source)
+        _made[f"source/{source}.md"] = partial(_shown, source)
     config.nav = _navigation()
     config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [str(_package())]
     return config

@@ -105,7 +105,7 @@ def _all(tree: ast.Module) -> list[str]:
     """What ``__all__`` lists as text."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return [each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
+            return [str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
     return []
 
 

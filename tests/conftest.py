@@ -34,7 +34,7 @@ _LONGEST = (
     "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
     "test_debug_builds", "test_gpu_slot", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env",
     "test_jax", "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math",
-    "test_contract",
+    "test_contract", "test_blocks", "test_site",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 

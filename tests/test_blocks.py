@@ -348,7 +348,7 @@ def test_blocks_run(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_of_pages_exist(path: Path) -> None:
-    """Blocks for a shell are not run: they train, measure, or are examples of arguments; `.ci/run` runs the README's."""
+    """Blocks for a shell are not run: they train, measure, or show arguments. .ci/run runs those of the README."""
     shell = "".join(re.findall(r"^ *```sh\n((?:.*\n)*?) *```$", path.read_text(), re.MULTILINE))
     commands = set(re.findall(r"python -m torch_batchsim\.(\w+(?:\.\w+)*)", shell))
     assert commands <= set(COMMANDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
 import textwrap
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from torch_batchsim.train.commands.arguments import settled
 
+from torch_batchsim import environment_ids
 from torch_batchsim.__main__ import COMMANDS  # the package registers its ids, which tests copy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -352,6 +355,16 @@ def test_commands_of_pages_exist(path: Path) -> None:
     shell = "".join(re.findall(r"^ *```sh\n((?:.*\n)*?) *```$", path.read_text(), re.MULTILINE))
     commands = set(re.findall(r"python -m torch_batchsim\.(\w+(?:\.\w+)*)", shell))
     assert commands <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_trainer_takes_the_options_of_pages(path: Path) -> None:
+    """Of all its commands in blocks and in sentences that name a bundled environment."""
+    text, ids = re.sub(r"\\\n +", "", path.read_text()), environment_ids()
+    for command in re.findall(r"python -m torch_batchsim\.train ([a-z]+[^`#&\n]*(?:\n[^`#&\n]*(?=`))?)", text):
+        name, *options = shlex.split(command)
+        if name in {*ids, *ids.values()} and not {"--help", "--resume"} & {*options}:
+            assert settled(name, options, "train")[0] == ids.get(name, name)
 
 
 # ---- nothing is forgotten --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "common"))  # for `support` and `environments`
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "experiments"))
-from libraries_of_others import SKIPPED
+from libraries_of_others import NOT_BUILT, SKIPPED
 
 # pip leaves bytecode to the first import (README.md): else each process of a run parses torch and all tests anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -34,7 +34,7 @@ _LONGEST = (
     "test_examples", "test_train_cli", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks",
     "test_debug_builds", "test_gpu_slot", "test_processes", "test_logs", "test_swarm", "test_paper", "test_vector_env",
     "test_jax", "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_math",
-    "test_contract",
+    "test_contract", "test_blocks", "test_site",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 
@@ -94,9 +94,9 @@ def _leave_out_full(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell which adapters have not been tested."""
+    """Report which adapters, and whether the site, have not been tested."""
     skipped = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
-    for reason in sorted(reason for reason in skipped if SKIPPED in reason):
+    for reason in sorted(reason for reason in skipped if SKIPPED in reason or NOT_BUILT in reason):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 SKIPPED = "adapter not tested"
+NOT_BUILT = "site not built"
 REQUIRED = os.environ.get("TORCH_BATCHSIM_ADAPTERS") == "required"  # no test may be skipped
 PAGE = Path(__file__).parents[2] / "docs" / "use_with.md"
 

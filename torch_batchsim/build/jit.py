@@ -216,7 +216,8 @@ def load_module(stem: str, *headers: Path) -> ModuleType:
     folders of another library's that it includes.
 
     Raises:
-        BuildError: it does not compile: without Python's headers, say. ImportError: it cannot be loaded.
+        BuildError: it does not compile: without Python's headers, say.
+        ImportError: it cannot be loaded.
     """
     name, path = f"torch_batchsim.csrc.host.{stem}", _module(stem, *headers)
     loader = ExtensionFileLoader(name, str(path))

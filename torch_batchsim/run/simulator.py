@@ -80,8 +80,10 @@ class Simulator(FixedOptions):
         **run: how it runs: ``executor``, ``num_threads``, ``checks`` and so on, see ``declare.run_options.RunOptions``.
 
     Raises:
-        SchemaError: the environment contradicts itself. BuildError: its systems do not compile.
-        ValueError, TypeError: a wrong argument. RuntimeError: the device is missing.
+        SchemaError: the environment contradicts itself.
+        BuildError: its systems do not compile.
+        ValueError, TypeError: a wrong argument.
+        RuntimeError: the device is missing.
 
     Tensors from ``tensor`` alias the simulator's memory: read and write them between steps.
 

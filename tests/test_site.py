@@ -39,6 +39,7 @@ def names() -> Iterator[ModuleType]:
 # ---- what is to be shown, which needs no build -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_public_name_is_in_the_reference(names: ModuleType) -> None:
     """``__all__`` of the package and of modules, as Python has it; elsewhere what they define or import."""
     missing = []

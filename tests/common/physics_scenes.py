@@ -371,13 +371,14 @@ PROOFS: tuple[Proof, ...] = tuple(
 
 
 def table() -> str:
-    """PROOFS as a table in Markdown, for docs/physics_proof.md."""
-    lines = ["| scene | for | quantity | expected | tolerance | beside MuJoCo |", "|---|---|---|---|---|---|"]
+    """PROOFS as a table in Markdown, for docs/physics_proof.md; a scene is named in its first row."""
+    lines, last = ["| scene | quantity | expected | beside MuJoCo |", "|---|---|---|---|"], ""
     for proof in PROOFS:
+        scene = f"{proof.scene.name}, {proof.seconds:.4g} s"
         expected = ", ".join(f"{value:.4g}" for value in np.atleast_1d(np.asarray(proof.expected, np.float64)))
         unit = "" if proof.unit == "1" else f" {proof.unit}"
         beside = "" if proof.from_mujoco is None else f"{proof.from_mujoco:g} m"
-        of, tolerance = (proof.scene.name, f"{proof.seconds:.4g} s", proof.quantity), f"{proof.tolerance:.2g}{unit}"
-        cells = (*of, expected + unit, tolerance)
-        lines.append(f"| {' | '.join((*cells, beside))} |")
+        cells = ("" if scene == last else scene, proof.quantity, f"{expected} ± {proof.tolerance:.2g}{unit}", beside)
+        lines.append(f"| {' | '.join(cells)} |")
+        last = scene
     return "\n".join(lines)

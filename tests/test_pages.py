@@ -16,7 +16,7 @@ LONGEST_LINE = 120
 ONE_LINE = "python3 -m venv "  # commands of the README that are to be copied as one line
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.(?:py|pyi|h|cpp|cu|cuh|md|toml|txt)|(?:[\w.-]+/)+")
 FOLDERS = ("", "torch_batchsim", "tests/torch_batchsim", "csrc")  # to which pages give paths
-WRITTEN = {"runs/", "seed1/", "league/", "later/", "runs/gpu_slot/"}  # by a training, and by .ci/gpu_slot
+WRITTEN = {"runs/", "seed1/", "league/", "later/", "runs/gpu_slot/", "site/"}  # by a training, .ci/gpu_slot, MkDocs
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -1,0 +1,3 @@
+from .env import Atari
+
+__all__ = ["Atari"]

@@ -60,7 +60,7 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
     Machine machine{cpu, ram, riot, tia, cartridge, extra, games.facts[game], roms.bytes[game], nullptr};
     if (resets.count == 0) {
         for (u32 i = 0; i < 128; ++i) ram.bytes[i] = u8(next_draw(generator, resets));
-        power_up(machine, generator, resets);
+        next_draw(generator, resets);
         power_up(machine, generator, resets);
         for (u32 i = 0; i < 60; ++i) {
             press(machine, 0, machine.facts.native_difficulty);

@@ -6,7 +6,7 @@ import hashlib
 from os import PathLike
 from pathlib import Path
 
-from .games import GAMES, Game, game
+from .games import GAMES, Facts, game
 
 _NAMES = {each.md5: each.name for each in GAMES.values()}
 _SUFFIXES = (".bin", ".a26", ".rom")
@@ -31,7 +31,7 @@ def read_rom(name: str, path: str | PathLike[str] | None = None) -> bytes:
     return _checked(wanted, found)
 
 
-def _of_ale_py(wanted: Game) -> Path:
+def _of_ale_py(wanted: Facts) -> Path:
     try:
         from ale_py import roms
     except ImportError as error:
@@ -42,7 +42,7 @@ def _of_ale_py(wanted: Game) -> Path:
     return Path(roms.__file__).parent / f"{wanted.name}.bin"
 
 
-def _in_folder(wanted: Game, folder: Path) -> Path:
+def _in_folder(wanted: Facts, folder: Path) -> Path:
     for suffix in _SUFFIXES:
         named = folder / f"{wanted.name}{suffix}"
         if named.is_file():
@@ -53,7 +53,7 @@ def _in_folder(wanted: Game, folder: Path) -> Path:
     raise FileNotFoundError(f"{folder} has no {wanted.name}.bin, and no other file with the MD5 {wanted.md5}")
 
 
-def _checked(wanted: Game, path: Path) -> bytes:
+def _checked(wanted: Facts, path: Path) -> bytes:
     data = path.read_bytes()
     md5 = _md5(data)
     if md5 == wanted.md5:

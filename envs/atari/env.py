@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,11 @@ from gymnasium.spaces import Discrete
 from torch_batchsim import Archetype, Component, Constants, Environment, Option, Parameters, Reward, Struct, TaskGraph, component
 from torch_batchsim import i8, i16, i32, u8, u16, u32, boolean, between
 
-from .games import GAMES, Action, game as game_of
+from .games import Action, Title, game as game_of
+from .rules import Game, games_constants
 from .roms import read_rom
 
 MAPPERS = {"2K": 0, "4K": 0, "F8": 1, "F8SC": 1, "F6": 2, "F6SC": 2, "E0": 3, "FE": 4, "DPC": 5}
-START_GAME, START_MODE, START_END = 32, 33, 34
 DRAWS = 8192
 
 
@@ -53,6 +55,7 @@ class Tia(Component):
     line: u8  # of the picture
     picture: u8  # which one is drawn
     unfinished: u8  # the last frame did not end by itself
+    draws_all: u8  # pictures of the last step had less lines than the screen
     blanked: u8
     dumped: u8
     comb: u8
@@ -85,15 +88,26 @@ class CartridgeRam(Component):
     bytes: u8[128]
 
 
-class Resets(Component):
-    count: i32
-    draws: i32
+class Past(Component):  # of all episodes of a world
+    episodes: i32
+    draws: i32  # of ale-py's generator
 
 
-class GameFacts(Struct):
+class Session(Component):
+    frames: i32  # of this episode
+    lives: i16
+    action: u8  # that of the last frame
+    goes_on: boolean  # the episode has ended with a life, and the game has not
+
+
+class Plug(Struct):  # what a console must know of its game
     first_line: i32
     lines: i32
     most_turn: i32
+    mode: i32
+    shown_at: u8
+    presses: u8
+    title: u8
     mapper: u8
     extra_ram: boolean
     pal: boolean
@@ -102,9 +116,22 @@ class GameFacts(Struct):
     right_paddles: boolean
     swapped_paddles: u8
     swapped_ports: boolean
-    shown_at: u8
+    has_modes: boolean
+    fires: boolean
     difficulty: u8
-    native_difficulty: u8
+    difficulty_of_rom: u8
+    actions: u8[18]
+
+
+class Before(Struct):
+    count: u32
+    actions: u8[28]
+
+
+class After(Struct):
+    count: u32
+    actions: u8[8]
+    frames: i16[8]
 
 
 class Choice(Component):
@@ -121,68 +148,109 @@ def mt19937(count: int, seed: int = 4753849) -> np.ndarray:
 
 class Atari(Environment):
     systems = "systems.h"
-    constants = Constants(game=Option("pong"), start=Option("ale", choices=("ale", "noop", "cached")))
-    singletons = (Cpu, Ram, Riot, Tia, Cartridge, CartridgeRam, Resets)
-    kept = (Ram, Resets)
+    constants = Constants(
+        game=Option("pong"),
+        obs=Option("ram", choices=("ram",)),
+        start=Option("noop", choices=("ale", "noop", "cached")),
+        frame_skip=Option(4, minimum=1, maximum=64),
+        full_action_set=Option(False),
+    )
+    parameters = Parameters(
+        sticky_actions=Option(0.0, minimum=0.0, maximum=1.0),
+        noop_max=Option(30, minimum=0),
+        fire_at_reset=Option(True),
+        episodic_life=Option(False),
+        clip_rewards=Option(False),
+        max_episode_frames=Option(108_000, minimum=1),
+    )
+    enums = (Title,)
     start = TaskGraph("begin")
-    step = TaskGraph("run")
-    observe = TaskGraph("look")
+    step = TaskGraph("play")
+    observe = TaskGraph("look_at_ram")
     observation, action = "Console.View", "Console.Choice"
-    action_space = Discrete(18)
     faults = ("instruction_halts",)
-    archetypes = (Archetype("Console", Choice, View, Reward, count=1),)
 
-    def __init__(self, game: str = "pong", **options: Any) -> None:
-        super().__init__(game=str(game), **options)
+    def __init__(self, game: str | Sequence[str] = "pong", mode=None, difficulty=None, rom=None, pictures=False, **options: Any) -> None:
         names = (game,) if isinstance(game, str) else tuple(game)
+        super().__init__(game=", ".join(names), **options)
         self.games = tuple(game_of(name) for name in names)
-        self.add_constants(games=len(self.games), draws=DRAWS, lines=max(g.lines for g in self.games), rom=16384)
+        self.modes = tuple(one.checked_mode(mode) for one in self.games)
+        self.difficulties = tuple(one.checked_difficulty(difficulty) for one in self.games)
+        self.rom = rom
+        self.add_constants(
+            games=len(self.games), draws=DRAWS, lines=max(g.lines for g in self.games),
+            start_of_ale=self.constants.start == "ale", pictures=bool(pictures), **games_constants(self.games),
+        )
+
+    @property
+    def singletons(self):
+        shape = (2, self.constants.lines, 160) if self.constants.pictures else (1, 1, 1)
+        return [Cpu, Ram, Riot, Tia, Cartridge, CartridgeRam, Game, Past, Session, self.picture]
+
+    @cached_property
+    def picture(self):
+        return component("Picture", pixels=u8[(2, self.constants.lines, 160) if self.constants.pictures else (1, 1, 1)])
+
+    @property
+    def kept(self):
+        return self.singletons  # all that goes on after a lost life
+
+    @property
+    def archetypes(self):
+        return [Archetype("Console", Choice, View, Reward, count=1)]
+
+    @cached_property
+    def actions(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(map(int, g.legal_actions if self.constants.full_action_set else g.minimal_actions)) for g in self.games)
+
+    @property
+    def action_space(self):
+        return Discrete(max(18 if self.constants.full_action_set else len(a) for a in self.actions))
 
     @cached_property
     def resources(self):
         n = len(self.games)
         return [
-            component("Games", facts=GameFacts[n]),
+            component("Plugs", games=Plug[n]),
             component("Roms", bytes=u8[n, 16384]),
-            component("Starts", what=u8[n, 64], frames=u16[n, 64]),
+            component("Starts", before=Before[n], after=After[n]),
             component("Generator", draws=u32[DRAWS]),
         ]
 
+    def _plug(self, i: int) -> dict[str, Any]:
+        g = self.games[i]
+        actions = [a if a in self.actions[i] else 0 for a in range(18)] if self.constants.full_action_set else [*self.actions[i]]
+        return dict(
+            first_line=g.ystart, lines=g.lines, most_turn=g.most_turn, mode=g.shown_mode(self.modes[i]), shown_at=g.shown_at,
+            presses=g.presses, title=int(g.title), mapper=MAPPERS[g.mapper], extra_ram=g.cartridge_ram, pal=g.pal, comb=g.comb,
+            left_paddles=g.paddles != "", right_paddles=g.paddles == "both", swapped_paddles=g.swapped_paddles,
+            swapped_ports=g.swapped_ports, has_modes=g.shown_at != 0 or len(g.modes) > 1, fires=Action.FIRE in g.minimal_actions,
+            difficulty=self.difficulties[i], difficulty_of_rom=3 if g.name == "amidar" else 0,
+            actions=actions + [0] * (18 - len(actions)),
+        )
+
     def resource_values(self):
-        facts: dict[str, list] = {}
-        roms, what, frames = [], [], []
-        for g in self.games:
-            for key, value in dict(
-                first_line=g.ystart, lines=g.lines, most_turn=g.most_turn, mapper=MAPPERS[g.mapper],
-                extra_ram=g.cartridge_ram, pal=g.pal, comb=g.comb, left_paddles=g.paddles != "",
-                right_paddles=g.paddles == "both", swapped_paddles=g.swapped_paddles, swapped_ports=g.swapped_ports,
-                shown_at=g.shown_at, difficulty=0, native_difficulty=3 if g.name == "amidar" else 0,
-            ).items():
-                facts.setdefault(f"Games.facts.{key}", []).append(value)
-            rom = np.frombuffer(read_rom(g.name), np.uint8)
-            full = np.zeros(16384, np.uint8)
-            full[: len(rom)] = rom
-            if len(rom) == 2048:
-                full[2048:4096] = rom
-            roms.append(full)
-            script = [(0, 60), (18, 4), (START_GAME, 0)]
-            script += [(int(a), 1) for a in g.before_actions]
-            if len(g.modes) > 1 or g.shown_at:
-                script += [(START_MODE, g.shown_mode(g.modes[0]) | g.presses << 8), (18, 4)]
-            script += [(18, 4)]
-            acts = [int(a) for a in g.start_actions]
-            while acts:
-                k = 1
-                while k < len(acts) and acts[k] == acts[0]:
-                    k += 1
-                script.append((acts[0], k))
-                acts = acts[k:]
-            script += [(START_END, 0)]
-            script += [(START_END, 0)] * (64 - len(script))
-            what.append([s[0] for s in script])
-            frames.append([s[1] for s in script])
+        plugs = [self._plug(i) for i in range(len(self.games))]
         return {
-            **{k: np.array(v) for k, v in facts.items()},
-            "Roms.bytes": np.stack(roms), "Starts.what": np.array(what, np.uint8),
-            "Starts.frames": np.array(frames, np.uint16), "Generator.draws": mt19937(DRAWS),
+            **{f"Plugs.games.{key}": np.array([plug[key] for plug in plugs]) for key in plugs[0]},
+            "Roms.bytes": np.stack([_padded(read_rom(g.name, self.rom)) for g in self.games]),
+            **self._starts(),
+            "Generator.draws": mt19937(DRAWS),
         }
+
+    def _starts(self):
+        before = [[int(a) for a in g.before_actions] for g in self.games]
+        after = [[(int(a), len(list(same))) for a, same in groupby(g.start_actions)] for g in self.games]
+        return {
+            "Starts.before.count": np.array([len(b) for b in before]),
+            "Starts.before.actions": np.array([b + [0] * (28 - len(b)) for b in before], np.uint8),
+            "Starts.after.count": np.array([len(a) for a in after]),
+            "Starts.after.actions": np.array([[x[0] for x in a] + [0] * (8 - len(a)) for a in after], np.uint8),
+            "Starts.after.frames": np.array([[x[1] for x in a] + [0] * (8 - len(a)) for a in after], np.int16),
+        }
+
+
+def _padded(rom: bytes) -> np.ndarray:
+    """16 KiB; 2 KiB show twice in the 4 KiB that a console sees."""
+    rom = rom + rom if len(rom) == 2048 else rom
+    return np.frombuffer(rom.ljust(16384, b"\0"), np.uint8)

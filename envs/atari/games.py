@@ -259,7 +259,7 @@ _TABLE = (
     Facts("pong", "60e0ea3cbe0913d39803477945e9e5ec", "2K", paddles="both", swapped_paddles=True,
           minimal="0 1 3 4 11 12", difficulties="0 1 2 3", modes=(0, 1), shown_at=0x96),
     Facts("pooyan", "4799a40b6e889370b7ee55c17ba65141", ystart=26, height=220, minimal="0 1 2 5 10 13",
-          modes=range(10, 71, 20), shown_at=0xBD, before="2 SELECT"),
+          modes=range(10, 71, 20), shown_at=0xBD, before="2 SELECT, NOOP"),
     Facts("private_eye", "ef3a4f64b6494ba770862768caf04b86", "F8", difficulties="0 1 2 3", modes=range(5),
           shown_at=0x80, start="UP"),
     Facts("qbert", "484b0076816a104875e00467d431c2d2", ystart=40, minimal="0 1 2 3 4 5", difficulties="0 1"),

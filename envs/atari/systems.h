@@ -1,87 +1,153 @@
-// Systems of a console: it starts, and runs a frame.
+// Systems of a console: it starts, and plays a step of several frames.
 
+#include "rules.h"
 #include "console/machine.h"
 #include "console/riot.h"
 #include "console/objects.h"
 #include "console/beam.h"
 #include "console/inputs.h"
 #include "console/tia.h"
+#include "console/dpc.h"
 #include "console/cartridge.h"
 #include "console/bus.h"
 #include "console/processor.h"
 #include "console/frame.h"
+#include "console/start.h"
 
-constexpr u8 START_GAME = 32, START_MODE = 33, START_END = 34;
+constexpr u32 FIRST_RESET = 129;  // the draw of the generator of ale-py's consoles for the second time they are reset
 
-TBS_FUNCTION u32 game_of(World &world) { return world.id % Constants::games; }
-
-TBS_FUNCTION u32 next_draw(const Generator &generator, Resets &resets) {
-    const u32 draw = generator.draws[resets.draws];
-    resets.draws = resets.draws + 1 < Constants::draws ? resets.draws + 1 : 132;
+// ale-py's generator; after some thousand episodes it begins anew.
+TBS_FUNCTION u32 next_draw(const Generator &generator, Past &past) {
+    const u32 draw = generator.draws[past.draws];
+    past.draws = past.draws + 1 < Constants::draws ? past.draws + 1 : FIRST_RESET;
     return draw;
 }
 
-TBS_FUNCTION void power_up(Machine &machine, const Generator &generator, Resets &resets) {
-    power(machine, next_draw(generator, resets));
-    if (machine.facts.extra_ram) {
-        for (u32 i = 0; i < 128; ++i) machine.extra.bytes[i] = u8(next_draw(generator, resets));
-    }
+TBS_FUNCTION void switch_on_as_ale(Machine &machine, const Generator &generator, Past &past) {
+    power(machine, next_draw(generator, past));
+    if (!machine.facts.extra_ram) return;
+    for (u32 i = 0; i < 128; ++i) machine.extra.bytes[i] = u8(next_draw(generator, past));
 }
 
-TBS_FUNCTION void run_start(Machine &machine, const Starts &starts, u32 game, const Generator &generator, Resets &resets) {
-    machine.tia.paddle = middle_of_paddle(machine.facts);
-    power_up(machine, generator, resets);
-    for (u32 i = 0; starts.what[game][i] != START_END; ++i) {
-        const u8 what = starts.what[game][i];
-        const u32 frames = starts.frames[game][i];
-        if (what == START_MODE) {
-            const u32 wanted = frames & 0xFF, presses = frames >> 8;
-            for (u32 tries = 0; machine.ram.bytes[machine.facts.shown_at & 0x7F] != wanted && tries < 256; ++tries) {
-                for (u32 k = 0; k < presses; ++k) {
-                    press(machine, PRESS_SELECT, machine.facts.difficulty);
-                    run_frame(machine);
-                }
-                press(machine, 0, machine.facts.difficulty);
-                run_frame(machine);
-            }
-        } else if (what < START_GAME) {
-            for (u32 k = 0; k < frames; ++k) {
-                press(machine, what, machine.facts.difficulty);
-                run_frame(machine);
-            }
-        }
-    }
+TBS_FUNCTION void switch_on(Machine &machine, Random &random) {
+    for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(random.below(256));
+    power(machine, random.below(75));
+    if (!machine.facts.extra_ram) return;
+    for (u32 i = 0; i < 128; ++i) machine.extra.bytes[i] = u8(random.below(256));
 }
+
+// What the reference does with a console before its first episode: it finds out the television, and resets once.
+TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, const Generator &generator, Past &past) {
+    Machine &machine = play.machine;
+    for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(next_draw(generator, past));
+    next_draw(generator, past);
+    switch_on_as_ale(machine, generator, past);
+    const u32 difficulty = play.difficulty;
+    play.judged = false;
+    play.difficulty = machine.facts.difficulty_of_rom;
+    play.frames(0, 60);
+    play.difficulty = difficulty;
+    switch_on_as_ale(machine, generator, past);
+    machine.tia.paddle = middle_of_paddle(machine.facts);
+    switch_on_as_ale(machine, generator, past);
+    start_game(play, starts, which);
+}
+
+TBS_FUNCTION u8 *pictures_of(Picture &picture) { return Constants::pictures ? &picture.pixels[0][0][0] : nullptr; }
 
 TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
-                      Resets &resets, const Games &games, const Roms &roms, const Starts &starts,
-                      const Generator &generator) {
-    const u32 game = game_of(world);
-    Machine machine{cpu, ram, riot, tia, cartridge, extra, games.facts[game], roms.bytes[game], nullptr};
-    if (resets.count == 0) {
-        for (u32 i = 0; i < 128; ++i) ram.bytes[i] = u8(next_draw(generator, resets));
-        next_draw(generator, resets);
-        power_up(machine, generator, resets);
-        for (u32 i = 0; i < 60; ++i) {
-            press(machine, 0, machine.facts.native_difficulty);
-            run_frame(machine);
+                      Picture &picture, Game &game, Past &past, Session &session, const Plugs &plugs, const Roms &roms,
+                      const Starts &starts, const Generator &generator) {
+    Random &random = world.random();
+    const u32 which = world.id % Constants::games;
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
+    machine.drawing = Constants::pictures;
+    Play play{machine, game, machine.facts.difficulty, true};
+    if (session.goes_on) {
+        play.frame(0);
+    } else {
+        if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
+        const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : 0;
+        for (u32 tries = 0; tries < 8; ++tries) {
+            machine.tia.paddle = middle_of_paddle(machine.facts);
+            if (Constants::start_of_ale) {
+                switch_on_as_ale(machine, generator, past);
+            } else {
+                switch_on(machine, random);
+            }
+            start_game(play, starts, which);
+            for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
+            if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
+            if (!game.over || Constants::start_of_ale) break;
         }
-        power_up(machine, generator, resets);
-        run_start(machine, starts, game, generator, resets);
+        session.frames = 0;
     }
-    resets.count += 1;
-    run_start(machine, starts, game, generator, resets);
-}
-
-TBS_SYSTEM void run(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
-                    const Games &games, const Roms &roms, const Choice &choice) {
-    const u32 game = game_of(world);
-    Machine machine{cpu, ram, riot, tia, cartridge, extra, games.facts[game], roms.bytes[game], nullptr};
-    press(machine, u32(choice.action), machine.facts.difficulty);
-    run_frame(machine);
+    past.episodes += 1;
+    session.goes_on = 0;
+    session.action = 0;
+    session.lives = game.lives;
     if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
 }
 
-TBS_SYSTEM void look(World &world, const Ram &ram, View &view) {
+TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
+                     Picture &picture, Game &game, Session &session, const Plugs &plugs, const Roms &roms,
+                     const Choice &choice, Reward &reward, Episode &episode) {
+    constexpr i32 skip = Constants::frame_skip;
+    Random &random = world.random();
+    const u32 which = world.id % Constants::games;
+    const Plug &plug = plugs.games[which];
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
+    Play play{machine, game, plug.difficulty, true};
+    const u32 chosen = plug.actions[u32(choice.action) % 18];
+
+    // Pictures of all but the last two frames show only where a game ends early, or a picture has less lines than the
+    // screen. Then the step is played once more.
+    const Cpu cpu_before = cpu;
+    const Ram ram_before = ram;
+    const Riot riot_before = riot;
+    const Tia tia_before = tia;
+    const Cartridge cartridge_before = cartridge;
+    const CartridgeRam extra_before = extra;
+    const Game game_before = game;
+    u8 actions[skip];
+    i32 sum = 0, ran = 0;
+    bool complete = true;
+    const bool draws_all = tia.draws_all;
+    for (i32 i = 0; i < skip && !game.over; ++i) {
+        if (!random.chance(world.parameters.sticky_actions)) session.action = u8(chosen);
+        actions[i] = session.action;
+        machine.drawing = Constants::pictures && (draws_all || i >= skip - 2);
+        const bool whole = play.frame(session.action);
+        complete = complete && (whole || !machine.drawing);
+        sum += game.reward;
+        ran += 1;
+        if (session.frames + ran >= world.parameters.max_episode_frames) break;
+    }
+    session.frames += ran;
+    if (Constants::pictures && !draws_all && (ran < skip || !complete)) {
+        cpu = cpu_before;
+        ram = ram_before;
+        riot = riot_before;
+        tia = tia_before;
+        cartridge = cartridge_before;
+        extra = extra_before;
+        game = game_before;
+        machine.drawing = true;
+        for (i32 i = 0; i < ran; ++i) play.frame(actions[i]);
+    }
+    tia.draws_all = Constants::pictures && !complete;
+
+    reward.value = world.parameters.clip_rewards ? f32((sum > 0) - (sum < 0)) : f32(sum);
+    episode.terminated = game.over;
+    if (world.parameters.episodic_life && !game.over && game.lives < session.lives && game.lives > 0) {
+        episode.terminated = true;
+        session.goes_on = 1;
+    }
+    session.lives = game.lives;
+    episode.truncated = !episode.terminated && session.frames >= world.parameters.max_episode_frames;
+    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+}
+
+TBS_SYSTEM void look_at_ram(World &world, const Ram &ram, View &view) {
     for (u32 i = 0; i < 128; ++i) view.bytes[i] = ram.bytes[i];
 }

@@ -18,7 +18,11 @@ TBS_FUNCTION void select_bank(Machine &machine, u32 bank) {
 TBS_FUNCTION void plug_in(Machine &machine) {
     const u8 mapper = machine.facts.mapper;
     machine.plain_first = machine.facts.extra_ram ? 0x100 : mapper == MAPPER_DPC ? 0x80 : 0;
-    const u32 end = mapper == MAPPER_E0 ? 0xFE0 : mapper == MAPPER_F6 ? 0xFF6 : mapper == MAPPER_F8 || mapper == MAPPER_DPC ? 0xFF8 : 0x1000;
+    const u32 end = mapper == MAPPER_E0    ? 0xFE0
+                    : mapper == MAPPER_F6  ? 0xFF6
+                    : mapper == MAPPER_F8  ? 0xFF8
+                    : mapper == MAPPER_DPC ? 0xFC0
+                                           : 0x1000;
     machine.plain_count = end - machine.plain_first;
     machine.code_count = machine.plain_count - 2;
     set_windows(machine);
@@ -27,6 +31,7 @@ TBS_FUNCTION void plug_in(Machine &machine) {
 TBS_FUNCTION void reset_cartridge(Machine &machine) {
     const u8 mapper = machine.facts.mapper;
     select_bank(machine, mapper == MAPPER_F8 || mapper == MAPPER_DPC ? 1 : 0);
+    if (mapper == MAPPER_DPC) reset_dpc(machine);
     if (mapper == MAPPER_E0) {
         for (u32 i = 0; i < 4; ++i) machine.cartridge.slices[i] = u8(4 + i);
         set_windows(machine);
@@ -35,6 +40,7 @@ TBS_FUNCTION void reset_cartridge(Machine &machine) {
 
 TBS_FUNCTION void touch_hot_spot(Machine &machine, u32 low) {
     const u8 mapper = machine.facts.mapper;
+    if (mapper == MAPPER_DPC && (low < 0x80 || low >= 0xFC0)) shift_dpc(machine);
     if (mapper == MAPPER_F8 || mapper == MAPPER_DPC) {
         if (low == 0xFF8 || low == 0xFF9) select_bank(machine, low - 0xFF8);
     } else if (mapper == MAPPER_F6) {
@@ -53,6 +59,7 @@ TBS_FUNCTION u8 rom_byte(const Machine &machine, u32 address) {
 TBS_CALLED u8 read_cartridge(Machine &machine, u32 address) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
+    if (machine.facts.mapper == MAPPER_DPC && low < 0x40) return read_dpc(machine, low);
     if (machine.facts.extra_ram && low >= 0x80 && low < 0x100) return machine.extra.bytes[low & 0x7F];
     return rom_byte(machine, address);
 }
@@ -60,5 +67,6 @@ TBS_CALLED u8 read_cartridge(Machine &machine, u32 address) {
 TBS_CALLED void write_cartridge(Machine &machine, u32 address, u8 value) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
+    if (machine.facts.mapper == MAPPER_DPC && low >= 0x40 && low < 0x80) write_dpc(machine, low, value);
     if (machine.facts.extra_ram && low < 0x80) machine.extra.bytes[low] = value;
 }

@@ -68,7 +68,8 @@ TBS_FUNCTION void grey_rest(Machine &machine, i32 line) {
     }
 }
 
-TBS_FUNCTION void run_frame(Machine &machine) {
+// Runs a frame. Returns whether its picture is complete: else lines show what they did two frames before.
+TBS_CALLED bool run_frame(Machine &machine) {
     Tia &tia = machine.tia;
     if (!tia.unfinished) begin_frame(machine);
     plug_in(machine);
@@ -83,4 +84,5 @@ TBS_FUNCTION void run_frame(Machine &machine) {
         if (!tia.unfinished) grey_rest(machine, lines - machine.facts.first_line);
         tia.unfinished = 1;
     }
+    return tia.last == machine.stop;
 }

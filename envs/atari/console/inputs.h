@@ -12,11 +12,11 @@ TBS_FUNCTION u32 directions_of(u32 action) {
 
 TBS_FUNCTION bool fires(u32 action) { return action == 1 || (action >= 10 && action < 18); }
 
-TBS_FUNCTION i32 middle_of_paddle(const GameFacts &facts) { return (PADDLE_LEAST + facts.most_turn) / 2; }
+TBS_FUNCTION i32 middle_of_paddle(const Plug &facts) { return (PADDLE_LEAST + facts.most_turn) / 2; }
 
 // Presses the action for a frame; `difficulty` are the switches, bit 0 left, bit 1 right.
 TBS_FUNCTION void press(Machine &machine, u32 action, u32 difficulty) {
-    const GameFacts &facts = machine.facts;
+    const Plug &facts = machine.facts;
     Inputs &inputs = machine.inputs;
     const u32 directions = directions_of(action);
     const bool fire = fires(action);

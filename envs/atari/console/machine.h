@@ -28,7 +28,7 @@ struct Machine {
     Tia &tia;
     Cartridge &cartridge;
     CartridgeRam &extra;
-    const GameFacts &facts;
+    const Plug &facts;
     const u8 *rom;
     u8 *pictures;  // two, or nullptr where no picture is drawn
     Inputs inputs{};

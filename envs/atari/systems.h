@@ -45,7 +45,9 @@ TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, 
     const u32 difficulty = play.difficulty;
     play.judged = false;
     play.difficulty = machine.facts.difficulty_of_rom;
+    machine.finds_out = true;
     play.frames(0, 60);
+    machine.finds_out = false;
     play.difficulty = difficulty;
     switch_on_as_ale(machine, generator, past);
     machine.tia.paddle = middle_of_paddle(machine.facts);

@@ -3,8 +3,8 @@
 
 TBS_FUNCTION void begin_clocks(Machine &machine) {
     Tia &tia = machine.tia;
-    machine.stop = tia.frame + LINE * (machine.facts.first_line + machine.facts.lines);
-    machine.clock_limit = tia.frame + LINE * (machine.facts.pal ? 343 : 291);
+    machine.stop = tia.frame + LINE * (machine.facts.first_line + (machine.finds_out && machine.facts.pal ? 210 : machine.facts.lines));
+    machine.clock_limit = tia.frame + LINE * (machine.facts.pal && !machine.finds_out ? 343 : 291);
     machine.due = tia.last;
     machine.dirty = (1u << OBJECTS) - 1;
     machine.on = objects_on(tia);

@@ -46,5 +46,6 @@ struct Machine {
     u32 on = 0;           // objects that show at all
     Columns columns[OBJECTS] = {};
     bool drawing = false, over = false;
+    bool finds_out = false;  // which television it needs, as an American one
     u8 jam = 0;  // an opcode that halts
 };

@@ -53,6 +53,9 @@ TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
         }
         if (line < 3) next_line_of_menu(play);
     }
+    play.frame(PRESS_RESET);
+    play.frame(10);
+    play.frame(0);
 }
 
 // Video Cube: SELECT changes the kind of game, RIGHT the cube.

@@ -191,6 +191,8 @@ struct Processor {
         sp = (sp + 1) & 0xFF;
         return read_zero_page(machine, sp, bus, cycle);
     }
+    // The first byte of an instruction: the one below it has been read before.
+    TBS_METHOD u32 pull() { return pull(sp & 0x80 ? machine.ram.bytes[sp & 0x7F] : opcode); }
 
     // Operations ---------------------------------------------------------------------------------------------------
     TBS_METHOD void lda(u32 m) { a = judged(m); }
@@ -494,13 +496,13 @@ struct Processor {
                 }
                 case 0x60: {
                     takes(6, 0);
-                    const u32 first = pull(0x60);
+                    const u32 first = pull();
                     pc = (first | pull(first) << 8) + 1;
                     break;
                 }
                 case 0x40: {
                     takes(6, 0);
-                    const u32 byte = pull(0x40);
+                    const u32 byte = pull();
                     set_flags(byte);
                     const u32 first = pull(byte);
                     pc = first | pull(first) << 8;
@@ -524,7 +526,7 @@ struct Processor {
                     break;
                 case 0x28:
                     takes(4, 1);
-                    set_flags(pull(0x28));
+                    set_flags(pull());
                     break;
                 case 0x48:
                     takes(3, 1);
@@ -532,7 +534,7 @@ struct Processor {
                     break;
                 case 0x68:
                     takes(4, 1);
-                    lda(pull(0x68));
+                    lda(pull());
                     break;
 
                 // Those that do nothing read their operand

@@ -148,7 +148,7 @@ TBS_FUNCTION void set_motion(Machine &machine, u32 object, u8 value, i32 clock) 
     if (object == MISSILE0 && clock == tia.moved + 63 && tia.motion[object] == 7 && value == 6) {
         change(machine, 1u << MISSILE0);
         tia.star = 1;
-        tia.star_phase = 3;
+        tia.star_phase = 0;
     }
     tia.motion[object] = value;
 }

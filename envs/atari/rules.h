@@ -562,7 +562,7 @@ TBS_FUNCTION Seen zaxxon(Memory r) {
     return {100 * r.decimal(0xE9, 0xE8), lives, lives == 0};
 }
 
-// Dispatch ----------------------------------------------------------------------------------------------------------------
+// Dispatch -----------------------------------------------------------------------------------------------------------
 
 // Whether this simulator has the game: the rules of others are not compiled.
 TBS_FUNCTION constexpr bool plays(Title title) {
@@ -719,7 +719,7 @@ TBS_FUNCTION void judge_frame(Memory r, Game &game) {
     game.over = now.over;
 }
 
-// The number by which a game shows its mode (Facts.shown_mode), -1 while it shows none; `shown_at` is that of its Facts.
+// The number by which a game shows its mode (Facts.shown_mode), -1 while it shows none; `shown_at` is of its Facts.
 TBS_FUNCTION i32 mode_of(Memory r, Title title, u32 shown_at) {
     switch (title) {
         case ADVENTURE: return r[shown_at] >> 1 & 3;

@@ -29,22 +29,23 @@ TBS_FUNCTION void show_grey(const u8 *first, const u8 *last, const Shade *shades
 }
 
 // 84 x 84 ------------------------------------------------------------------------------------------------------------
-// Each small pixel is the mean of the area under it. A column counts by 21ths: a small one covers 40 of them. A line
-// counts by 84ths: a small one covers as many as there are lines.
+// Each small pixel is the mean of the area under it. A column counts by 21ths: a small one covers 40 of them, so that
+// the pattern of 21 small columns over 40 repeats four times. Columns are kept by their place in the pattern, the four
+// that have it side by side, and processed together. A line counts by 84ths: a small one covers as many as there are
+// lines.
 
-constexpr u32 COLUMN_PARTS = 21, SMALL_COLUMN_PARTS = 40;
+constexpr u32 REPEATS = 4, WIDE = 40, NARROW = 21;
 
 struct Shrinking {
-    u8 greys[256];            // by index
-    u8 line[COLUMNS];         // the greys of a line
-    u16 sums[COLUMNS + 2];    // of the lines of a small row, by their weights; the last small column reads two more
-    u8 first[SMALL];          // the columns of a small column: the first, and the weights of three
-    u8 weights[3][SMALL];
+    u8 greys[256];                // by index
+    u8 line[COLUMNS];             // the greys of a line
+    u16 sums[COLUMNS + REPEATS];  // of a small row's lines, by their weights; the last small column reads one too many
+    u32 weights[3][NARROW];       // of the columns under a small one
 };
 
 TBS_FUNCTION bool same_lines(const u8 *one, const u8 *other) {
-    u32 differ = 0;
-    for (u32 i = 0; i < COLUMNS; ++i) differ |= u32(one[i] ^ other[i]);
+    u8 differ = 0;
+    for (u32 i = 0; i < COLUMNS; ++i) differ = u8(differ | (one[i] ^ other[i]));
     return differ == 0;
 }
 
@@ -52,21 +53,19 @@ template <class Group>
 TBS_FUNCTION void shrink(const u8 *first, const u8 *last, const Shade *shades, u32 lines, u8 *to, Group &group) {
     Shrinking &work = group.template shared<Shrinking>();
     group.for_each(256, [&](u32 i) { work.greys[i] = shades[i][GREY]; });
-    group.for_each(SMALL, [&](u32 i) {
-        const u32 begin = SMALL_COLUMN_PARTS * i / COLUMN_PARTS, cut = SMALL_COLUMN_PARTS * i % COLUMN_PARTS;
-        const u32 left = SMALL_COLUMN_PARTS - (COLUMN_PARTS - cut), second = min(left, COLUMN_PARTS);
-        work.first[i] = u8(begin);
-        work.weights[0][i] = u8(COLUMN_PARTS - cut);
-        work.weights[1][i] = u8(second);
-        work.weights[2][i] = u8(left - second);
+    group.for_each(NARROW, [&](u32 i) {
+        const u32 one = NARROW - WIDE * i % NARROW, two = min(WIDE - one, NARROW);
+        work.weights[0][i] = one;
+        work.weights[1][i] = two;
+        work.weights[2][i] = WIDE - one - two;
     });
-    group.for_each(COLUMNS + 2, [&](u32 i) { work.sums[i] = 0; });
+    group.for_each(COLUMNS + REPEATS, [&](u32 i) { work.sums[i] = 0; });
     // A quotient of less than 2^22 by 40 times the lines, less than 2^14, is exact by this factor of 2^36 over that.
-    const u32 whole = SMALL_COLUMN_PARTS * lines;
+    const u32 whole = WIDE * lines;
     const u64 factor = ((u64{1} << 36) + whole - 1) / whole;
 
-    u32 row = 0, equal_since = 0;  // the small row, and the line since which all are equal
-    u32 row_began = 0, last_row_began = 0;  // their first lines
+    u32 row = 0, equal_since = 0;            // the small row, and the line since which all are equal
+    u32 row_began = 0, last_row_began = 0;  // the first lines of this small row and the one before
     for (u32 y = 0; y < lines; ++y) {
         const u8 *one = first + y * COLUMNS, *two = last + y * COLUMNS;
         // One thread looks up a colour at a time, so it saves those of lines that are as the last one, or the same in
@@ -75,27 +74,38 @@ TBS_FUNCTION void shrink(const u8 *first, const u8 *last, const Shade *shades, u
         if (!again) {
             equal_since = y;
             if (ALONE && same_lines(one, two)) {
-                group.for_each(COLUMNS, [&](u32 i) { work.line[i] = work.greys[one[i]]; });
+                group.for_each(WIDE, [&](u32 i) {
+                    for (u32 k = 0; k < REPEATS; ++k) work.line[REPEATS * i + k] = work.greys[one[i + WIDE * k]];
+                });
             } else {
-                group.for_each(COLUMNS, [&](u32 i) { work.line[i] = max(work.greys[one[i]], work.greys[two[i]]); });
+                group.for_each(WIDE, [&](u32 i) {
+                    for (u32 k = 0; k < REPEATS; ++k) {
+                        const u32 column = i + WIDE * k;
+                        work.line[REPEATS * i + k] = max(work.greys[one[column]], work.greys[two[column]]);
+                    }
+                });
             }
         }
         const u32 upper = min(SMALL, lines * (row + 1) - SMALL * y);  // the line's weight in this small row
-        group.for_each(COLUMNS, [&](u32 i) { work.sums[i] = u16(work.sums[i] + upper * work.line[i]); });
+        group.for_each(COLUMNS, [&](u32 i) { work.sums[i] = u16(work.sums[i] + u16(upper) * work.line[i]); });
         if (SMALL * (y + 1) < lines * (row + 1)) continue;
         u8 *small = to + row * SMALL;
         if (row > 0 && ALONE && equal_since <= last_row_began) {  // as the row before
             group.for_each(SMALL, [&](u32 i) { small[i] = (small - SMALL)[i]; });
         } else {
-            group.for_each(SMALL, [&](u32 i) {
-                const u16 *sums = work.sums + work.first[i];
-                u32 sum = 0;
-                for (u32 k = 0; k < 3; ++k) sum += u32(work.weights[k][i] * sums[k]);
-                small[i] = u8((sum + whole / 2) * factor >> 36);
+            group.for_each(NARROW, [&](u32 i) {
+                const u16 *sums = work.sums + REPEATS * (WIDE * i / NARROW);
+                const u32 left = work.weights[0][i], middle = work.weights[1][i], right = work.weights[2][i];
+                u32 means[REPEATS];
+                for (u32 k = 0; k < REPEATS; ++k) {
+                    const u32 sum = left * sums[k] + middle * sums[REPEATS + k] + right * sums[2 * REPEATS + k];
+                    means[k] = u32((sum + whole / 2) * factor >> 36);
+                }
+                for (u32 k = 0; k < REPEATS; ++k) small[i + NARROW * k] = u8(means[k]);
             });
         }
         const u32 lower = SMALL - upper;
-        group.for_each(COLUMNS, [&](u32 i) { work.sums[i] = u16(lower * work.line[i]); });
+        group.for_each(COLUMNS, [&](u32 i) { work.sums[i] = u16(u16(lower) * work.line[i]); });
         last_row_began = row_began;
         row_began = lower > 0 ? y : y + 1;
         ++row;

@@ -123,9 +123,9 @@ TBS_FUNCTION Seen blackjack(Memory r) {
 TBS_FUNCTION Seen bowling(Memory r) { return {r.decimal(0xA1, 0xA6), 0, r[0xA4] > 0x10}; }
 
 TBS_FUNCTION Seen boxing(Memory r) {
-    const bool own_won = r[0x92] == 0xC0, its_won = r[0x93] == 0xC0, time_up = r.high(0x90) == 0 && r[0x91] == 0;
-    const i32 own = own_won ? 100 : r.decimal(0x92), its = its_won ? 100 : r.decimal(0x93);
-    return {own - its, 0, own_won || its_won || time_up};
+    const i32 own = r[0x92] == 0xC0 ? 100 : r.decimal(0x92), its = r[0x93] == 0xC0 ? 100 : r.decimal(0x93);
+    const bool time_up = r.high(0x90) == 0 && r[0x91] == 0;
+    return {own - its, 0, own == 100 || its == 100 || time_up};
 }
 
 TBS_FUNCTION Seen breakout(Memory r, Game &game) {
@@ -206,7 +206,7 @@ TBS_FUNCTION Seen enduro(Memory r) {
 TBS_FUNCTION Seen entombed(Memory r) { return {r[0xE3], 1, !r.bits(0xC7, 3)}; }
 
 TBS_FUNCTION Seen et(Memory r) {
-    const i32 lives = r[0xE5] + 1;
+    const i32 lives = i8(r[0xE5] + 1);
     return {r.decimal(0xE1, 0xE0, 0xDF), lives, lives == 0 && r[0x80] == 8};
 }
 
@@ -562,7 +562,7 @@ TBS_FUNCTION Seen zaxxon(Memory r) {
     return {100 * r.decimal(0xE9, 0xE8), lives, lives == 0};
 }
 
-// Dispatch ----------------------------------------------------------------------------------------------------------------
+// Dispatch -----------------------------------------------------------------------------------------------------------
 
 // Whether this simulator has the game: the rules of others are not compiled.
 TBS_FUNCTION constexpr bool plays(Title title) {
@@ -719,7 +719,7 @@ TBS_FUNCTION void judge_frame(Memory r, Game &game) {
     game.over = now.over;
 }
 
-// The number by which a game shows its mode (Facts.shown_mode), -1 while it shows none; `shown_at` is that of its Facts.
+// The number by which a game shows its mode (Facts.shown_mode), -1 while it shows none; `shown_at` is of its Facts.
 TBS_FUNCTION i32 mode_of(Memory r, Title title, u32 shown_at) {
     switch (title) {
         case ADVENTURE: return r[shown_at] >> 1 & 3;

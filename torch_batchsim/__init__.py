@@ -92,6 +92,8 @@ from .vector.registration import (  # noqa: E402
 )
 from .vector.vector_env import TorchVectorEnv  # noqa: E402
 from .vector.wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
+from .envs.atari.games import GAMES as _GAMES  # noqa: E402
+from .envs.atari.games import class_name as _class_name  # noqa: E402
 
 __all__ = [
     "AgentEnd",
@@ -186,3 +188,6 @@ register("torch_batchsim/TagContinuous-v0", "torch_batchsim.envs.tag:TagContinuo
 register("torch_batchsim/TagGrid-v0", "torch_batchsim.envs.tag:TagGrid")
 for _game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):
     register(f"torch_batchsim/MinAtar-{_game}-v0", f"torch_batchsim.envs.minatar:{_game}", max_episode_steps=5000)
+register("torch_batchsim/Atari-v0", "torch_batchsim.envs.atari:Atari")
+for _game in map(_class_name, _GAMES):
+    register(f"torch_batchsim/{_game}-v0", f"torch_batchsim.envs.atari:{_game}")

@@ -1,22 +1,86 @@
+"""Atari: games of the Atari 2600, a console in each world. Equal to ale-py 0.12.1, frame by frame.
+
+ROMs are read from the installed ale-py (``pip install torch_batchsim[atari]``), or from ``rom=``. The 104 games are
+``games.GAMES``; ``torch_batchsim/Pong-v0`` is ``torch_batchsim/Atari-v0`` with ``game="pong"``.
+
+| action           | Discrete(n): the game's own, in the order of ``games.Action``; with several games, those of the most |
+|------------------|------------------------------------------------------------------------------------------------------|
+| full_action_set  | Discrete(18): ``games.Action``; what a game does not know does nothing                               |
+
+| obs       | uint8                                                                                   |
+|-----------|-----------------------------------------------------------------------------------------|
+| ``ram``   | ``[128]``                                                                               |
+| ``rgb``   | ``[lines, 160, 3]``: the brighter one of the last two frames; 210 lines, up to 250      |
+| ``gray``  | ``[lines, 160]``                                                                        |
+| ``84x84`` | ``[stack, 84, 84]``: gray, by area, the oldest first                                    |
+
+Reward: the change of the score, summed over the frames of a step.
+End: terminated when the game is over, or a life is lost with ``episodic_life``; truncated after ``max_episode_frames``.
+``infos``: ``lives``, ``score``, ``frames`` of the episode.
+
+Options, with their defaults:
+
+- ``game`` (``"pong"``): a name, or a list; world i then plays game i modulo their number
+- ``mode``, ``difficulty`` (the game's first mode; 0): as ale-py numbers them
+- ``rom`` (ale-py's): the path of a ROM, or of a folder of ROMs
+- ``obs`` (``"84x84"``), ``stack`` (4), ``stack_start`` (``"copies"`` of the first picture, or ``"zeros"``)
+- ``maximum`` (True): of the last two frames; else the last one is shown
+- ``frame_skip`` (4): frames of a step
+- ``sticky_actions`` (0.0): the probability, each frame, that the last action goes on
+- ``noop_max`` (30): an episode begins after 1 to so many frames without action; 0: after none
+- ``fire_at_reset`` (True): then FIRE for a frame, where the game has this action
+- ``episodic_life`` (False): an episode ends with a life; the next goes on with the game
+- ``clip_rewards`` (False): to their sign
+- ``max_episode_frames`` (108,000)
+- ``full_action_set`` (False)
+- ``start`` (``"noop"``): each episode begins with other bytes in RAM, drawn by the world; ``"ale"``: with those of
+  ale-py, in the order of its episodes
+- ``pictures`` (False): with ``obs="ram"``, keeps pictures, which ``render`` needs
+"""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from torch_batchsim import Archetype, Component, Constants, Environment, Option, Parameters, Reward, Struct, TaskGraph, component
-from torch_batchsim import i8, i16, i32, u8, u16, u32, boolean, between
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Constants,
+    Environment,
+    Option,
+    Parameters,
+    Reward,
+    Struct,
+    TaskGraph,
+    boolean,
+    component,
+    i16,
+    i32,
+    u8,
+    u16,
+    u32,
+)
 
-from .games import Action, Title, game as game_of
-from .rules import Game, games_constants
+from .games import Action, Title
+from .games import game as facts_of
+from .palette import palette
 from .roms import read_rom
+from .rules import Game, games_constants
+from .screen import Palette
+from .training import TRAINING
 
-MAPPERS = {"2K": 0, "4K": 0, "F8": 1, "F8SC": 1, "F6": 2, "F6SC": 2, "E0": 3, "FE": 4, "DPC": 5}
-DRAWS = 8192
+MAPPERS = {"2K": 0, "4K": 0, "F8": 1, "F8SC": 1, "F6": 2, "F6SC": 2, "E0": 3, "FE": 4, "DPC": 5}  # console/machine.h
+BANKS = 16384  # bytes of the largest ROM
+DRAWS = 8192  # of ale-py's generator that are kept
+SEED_OF_ALE = 4753849
+BEFORE, AFTER = 28, 8  # the most frames and runs of frames that a game's start needs
 
 
 class Cpu(Component):
@@ -84,10 +148,6 @@ class Cartridge(Component):
     slices: u8[4]
 
 
-class CartridgeRam(Component):
-    bytes: u8[128]
-
-
 class Past(Component):  # of all episodes of a world
     episodes: i32
     draws: i32  # of ale-py's generator
@@ -97,6 +157,7 @@ class Session(Component):
     frames: i32  # of this episode
     lives: i16
     action: u8  # that of the last frame
+    first: boolean  # no step has been played
     goes_on: boolean  # the episode has ended with a life, and the game has not
 
 
@@ -125,132 +186,244 @@ class Plug(Struct):  # what a console must know of its game
 
 class Before(Struct):
     count: u32
-    actions: u8[28]
+    actions: u8[BEFORE]
 
 
 class After(Struct):
     count: u32
-    actions: u8[8]
-    frames: i16[8]
+    actions: u8[AFTER]
+    frames: i16[AFTER]
 
 
 class Choice(Component):
-    action: i32 = between(0, 17)
-
-
-class View(Component):
-    bytes: u8[128]
-
-
-def mt19937(count: int, seed: int = 4753849) -> np.ndarray:
-    return np.random.RandomState(seed).randint(0, 2**32, count, np.uint32)
+    action: i32  # of the game's
 
 
 class Atari(Environment):
-    systems = "systems.h"
+    """Args: see ``__init__``."""
+
     constants = Constants(
-        game=Option("pong"),
-        obs=Option("ram", choices=("ram",)),
-        start=Option("noop", choices=("ale", "noop", "cached")),
-        frame_skip=Option(4, minimum=1, maximum=64),
-        full_action_set=Option(False),
+        game=Option("pong", help="a name, or a list of names"),
+        obs=Option("84x84", choices=("ram", "rgb", "gray", "84x84")),
+        stack=Option(4, minimum=1, maximum=16, help="pictures of 84 x 84"),
+        stack_start=Option("copies", choices=("copies", "zeros"), help="what the stack holds at first"),
+        maximum=Option(True, help="shows the brighter one of the last two frames"),
+        frame_skip=Option(4, minimum=1, maximum=64, help="frames of a step"),
+        start=Option("noop", choices=("noop", "ale"), help="what RAM holds at first"),
+        episodic_life=Option(False, help="an episode ends with a life"),
+        full_action_set=Option(False, help="18 actions, not those of the game"),
     )
     parameters = Parameters(
-        sticky_actions=Option(0.0, minimum=0.0, maximum=1.0),
-        noop_max=Option(30, minimum=0),
-        fire_at_reset=Option(True),
-        episodic_life=Option(False),
-        clip_rewards=Option(False),
+        sticky_actions=Option(0.0, minimum=0.0, maximum=1.0, help="probability that the last action goes on"),
+        noop_max=Option(30, minimum=0, help="frames without action at the start, at most"),
+        fire_at_reset=Option(True, help="FIRE at the start, where the game has it"),
+        clip_rewards=Option(False, help="to their sign"),
         max_episode_frames=Option(108_000, minimum=1),
     )
     enums = (Title,)
-    start = TaskGraph("begin")
-    step = TaskGraph("play")
-    observe = TaskGraph("look_at_ram")
     observation, action = "Console.View", "Console.Choice"
-    faults = ("instruction_halts",)
+    info = {"lives": "Game.lives", "score": "Game.score", "frames": "Session.frames"}
+    faults = {"instruction_halts": "an instruction halts the processor, opcode {value}: the ROM or its state is damaged"}
+    metadata = {"render_fps": 15, "score": "score"}
+    training = TRAINING
 
-    def __init__(self, game: str | Sequence[str] = "pong", mode=None, difficulty=None, rom=None, pictures=False, **options: Any) -> None:
+    def __init__(
+        self,
+        game: str | Sequence[str] = "pong",
+        mode: int | None = None,
+        difficulty: int | None = None,
+        rom: str | PathLike[str] | None = None,
+        pictures: bool = False,
+        **options: Any,
+    ) -> None:
+        """
+        Args:
+            game: a name, or several, which worlds play in turn.
+            mode, difficulty: as ale-py numbers them; the first mode and 0 by default.
+            rom: a ROM's path, or a folder's; ale-py's by default.
+            pictures: with ``obs="ram"`` too.
+            options: as declared by ``constants`` and ``parameters``.
+
+        Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, ImportError without ale-py.
+        """
         names = (game,) if isinstance(game, str) else tuple(game)
+        if not names:
+            raise ValueError("game must be one name or a list of at least one, got an empty list")
         super().__init__(game=", ".join(names), **options)
-        self.games = tuple(game_of(name) for name in names)
-        self.modes = tuple(one.checked_mode(mode) for one in self.games)
-        self.difficulties = tuple(one.checked_difficulty(difficulty) for one in self.games)
-        self.rom = rom
+        self.games = tuple(facts_of(name) for name in names)
+        self.modes = [one.checked_mode(mode) for one in self.games]
+        self.difficulties = [one.checked_difficulty(difficulty) for one in self.games]
+        self.roms = np.stack([_padded(read_rom(one.name, rom)) for one in self.games])
+        constants = self.constants
+        self.lines = max(one.lines for one in self.games)
+        self.draws = pictures or constants.obs != "ram"
         self.add_constants(
-            games=len(self.games), draws=DRAWS, lines=max(g.lines for g in self.games),
-            start_of_ale=self.constants.start == "ale", pictures=bool(pictures), **games_constants(self.games),
+            games=len(self.games),
+            lines=self.lines,
+            draws=DRAWS,
+            dpc=any(one.mapper == "DPC" for one in self.games),
+            cartridge_ram=any(one.cartridge_ram for one in self.games),
+            pictures=self.draws,
+            channels=3 if constants.obs == "rgb" else 1,
+            two_frames=constants.maximum and constants.frame_skip > 1,
+            fills_stack=constants.stack_start == "copies",
+            start_of_ale=constants.start == "ale",
+            **games_constants(self.games),
         )
 
+    @classmethod
+    def described_options(cls) -> dict[str, Any]:
+        return {
+            **super().described_options(),
+            "mode": "of the game, the first one by default",
+            "difficulty": "of the game, 0 by default",
+            "rom": "a ROM's path, or a folder's; ale-py's by default",
+            "pictures": "keeps pictures, with obs='ram' too",
+        }
+
+    # ---- the declaration ---------------------------------------------------------------------------------------------
+
     @property
-    def singletons(self):
-        shape = (2, self.constants.lines, 160) if self.constants.pictures else (1, 1, 1)
-        return [Cpu, Ram, Riot, Tia, Cartridge, CartridgeRam, Game, Past, Session, self.picture]
+    def systems(self) -> tuple[str, ...]:
+        look = {"ram": "look_ram.h", "rgb": "look_colours.h", "gray": "look_colours.h", "84x84": "look_small.h"}
+        return ("systems.h", look[self.constants.obs])
+
+    @property
+    def start(self) -> TaskGraph:
+        return TaskGraph("begin", *(("shrink_first",) if self.constants.obs == "84x84" else ()))
+
+    @property
+    def step(self) -> TaskGraph:
+        return TaskGraph("play", *(("shrink_next",) if self.constants.obs == "84x84" else ()))
+
+    @property
+    def observe(self) -> TaskGraph:
+        return TaskGraph({"ram": "look_at_ram", "84x84": "look_at_stack"}.get(self.constants.obs, "look_at_screen"))
 
     @cached_property
-    def picture(self):
-        return component("Picture", pixels=u8[(2, self.constants.lines, 160) if self.constants.pictures else (1, 1, 1)])
-
-    @property
-    def kept(self):
-        return self.singletons  # all that goes on after a lost life
-
-    @property
-    def archetypes(self):
-        return [Archetype("Console", Choice, View, Reward, count=1)]
-
-    @cached_property
-    def actions(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(map(int, g.legal_actions if self.constants.full_action_set else g.minimal_actions)) for g in self.games)
-
-    @property
-    def action_space(self):
-        return Discrete(max(18 if self.constants.full_action_set else len(a) for a in self.actions))
-
-    @cached_property
-    def resources(self):
-        n = len(self.games)
+    def singletons(self) -> list[type[Component]]:
+        size = (2, self.lines, 160) if self.draws else (1, 1, 1)
+        small = [component("Stack", pixels=u8[self.constants.stack * 84 * 84])] if self.constants.obs == "84x84" else []
         return [
-            component("Plugs", games=Plug[n]),
-            component("Roms", bytes=u8[n, 16384]),
-            component("Starts", before=Before[n], after=After[n]),
-            component("Generator", draws=u32[DRAWS]),
+            *(Cpu, Ram, Riot, Tia, Cartridge, Game, Past, Session),
+            component("CartridgeRam", bytes=u8[128 if self.constants.dpc or self.constants.cartridge_ram else 4]),
+            component("Picture", pixels=u8[size]),
+            *small,
         ]
 
-    def _plug(self, i: int) -> dict[str, Any]:
-        g = self.games[i]
-        actions = [a if a in self.actions[i] else 0 for a in range(18)] if self.constants.full_action_set else [*self.actions[i]]
-        return dict(
-            first_line=g.ystart, lines=g.lines, most_turn=g.most_turn, mode=g.shown_mode(self.modes[i]), shown_at=g.shown_at,
-            presses=g.presses, title=int(g.title), mapper=MAPPERS[g.mapper], extra_ram=g.cartridge_ram, pal=g.pal, comb=g.comb,
-            left_paddles=g.paddles != "", right_paddles=g.paddles == "both", swapped_paddles=g.swapped_paddles,
-            swapped_ports=g.swapped_ports, has_modes=g.shown_at != 0 or len(g.modes) > 1, fires=Action.FIRE in g.minimal_actions,
-            difficulty=self.difficulties[i], difficulty_of_rom=3 if g.name == "amidar" else 0,
-            actions=actions + [0] * (18 - len(actions)),
-        )
+    @property
+    def kept(self) -> list[type[Component]]:
+        if self.constants.episodic_life:
+            return self.singletons
+        return [Ram, Past] if self.constants.start == "ale" else []
 
-    def resource_values(self):
+    @cached_property
+    def archetypes(self) -> list[Archetype]:
+        lines, stack = self.lines, self.constants.stack
+        views = {
+            "ram": component("View", bytes=u8[128]),
+            "rgb": component("View", pixels=u8[lines * 160 * 3]),
+            "gray": component("View", pixels=u8[lines * 160]),
+            "84x84": component("View", pixels=u8[stack, 84, 84]),
+        }
+        return [Archetype("Console", Choice, views[self.constants.obs], Reward, count=1)]
+
+    def _actions(self, i: int) -> list[int]:
+        """What each choice presses in game i."""
+        facts = self.games[i]
+        if not self.constants.full_action_set:
+            return [int(action) for action in facts.minimal_actions]
+        return [action if action in facts.legal_actions else 0 for action in range(18)]
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(max(len(self._actions(i)) for i in range(len(self.games))))
+
+    # ---- games as resources ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def resources(self) -> list[type[Component]]:
+        count = len(self.games)
+        return [
+            component("Plugs", games=Plug[count]),
+            component("Roms", bytes=u8[count, BANKS]),
+            component("Starts", before=Before[count], after=After[count]),
+            component("Generator", draws=u32[DRAWS]),
+            *([Palette] if self.constants.obs != "ram" else []),
+        ]
+
+    def resource_values(self) -> dict[str, Any]:
         plugs = [self._plug(i) for i in range(len(self.games))]
+        draws = np.random.RandomState(SEED_OF_ALE).randint(0, 2**32, DRAWS, np.uint32)
         return {
-            **{f"Plugs.games.{key}": np.array([plug[key] for plug in plugs]) for key in plugs[0]},
-            "Roms.bytes": np.stack([_padded(read_rom(g.name, self.rom)) for g in self.games]),
+            **{f"Plugs.games.{name}": np.array([plug[name] for plug in plugs]) for name in plugs[0]},
+            "Roms.bytes": self.roms,
             **self._starts(),
-            "Generator.draws": mt19937(DRAWS),
+            "Generator.draws": draws,
+            **({"Palette.shades": palette()} if self.constants.obs != "ram" else {}),
         }
 
-    def _starts(self):
-        before = [[int(a) for a in g.before_actions] for g in self.games]
-        after = [[(int(a), len(list(same))) for a, same in groupby(g.start_actions)] for g in self.games]
+    def _plug(self, i: int) -> dict[str, Any]:
+        facts, actions = self.games[i], self._actions(i)
+        mode = self.modes[i]
         return {
-            "Starts.before.count": np.array([len(b) for b in before]),
-            "Starts.before.actions": np.array([b + [0] * (28 - len(b)) for b in before], np.uint8),
-            "Starts.after.count": np.array([len(a) for a in after]),
-            "Starts.after.actions": np.array([[x[0] for x in a] + [0] * (8 - len(a)) for a in after], np.uint8),
-            "Starts.after.frames": np.array([[x[1] for x in a] + [0] * (8 - len(a)) for a in after], np.int16),
+            "first_line": facts.ystart,
+            "lines": facts.lines,
+            "most_turn": facts.most_turn,
+            "mode": mode if facts.name in ("double_dunk", "video_cube") else facts.shown_mode(mode),
+            "shown_at": facts.shown_at,
+            "presses": facts.presses,
+            "title": int(facts.title),
+            "mapper": MAPPERS[facts.mapper],
+            "extra_ram": facts.cartridge_ram,
+            "pal": facts.pal,
+            "comb": facts.comb,
+            "left_paddles": facts.paddles != "",
+            "right_paddles": facts.paddles == "both",
+            "swapped_paddles": facts.swapped_paddles,
+            "swapped_ports": facts.swapped_ports,
+            "has_modes": facts.shown_at != 0 or len(facts.modes) > 1,
+            "fires": Action.FIRE in facts.minimal_actions,
+            "difficulty": self.difficulties[i],
+            "difficulty_of_rom": 3 if facts.name == "amidar" else 0,
+            "actions": actions + [0] * (18 - len(actions)),
         }
+
+    def _starts(self) -> dict[str, np.ndarray]:
+        before = [list(map(int, facts.before_actions)) for facts in self.games]
+        after = [[(int(action), len(list(run))) for action, run in groupby(facts.start_actions)] for facts in self.games]
+        filled = [runs + [(0, 0)] * (AFTER - len(runs)) for runs in after]
+        return {
+            "Starts.before.count": np.array([len(frames) for frames in before]),
+            "Starts.before.actions": np.array([frames + [0] * (BEFORE - len(frames)) for frames in before]),
+            "Starts.after.count": np.array([len(runs) for runs in after]),
+            "Starts.after.actions": np.array([[action for action, _ in runs] for runs in filled]),
+            "Starts.after.frames": np.array([[frames for _, frames in runs] for runs in filled]),
+        }
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        if not self.draws:
+            raise ValueError("with obs='ram' no picture is drawn, and none can be rendered: give pictures=True")
+        title = int(world["Game.title"].item())
+        facts = next(one for one in self.games if one.title == title)
+        shades = palette()[int(facts.pal), :, :3]
+        return shades[world["Picture.pixels"][int(world["Tia.picture"].item()), : facts.lines]]
 
 
 def _padded(rom: bytes) -> np.ndarray:
-    """16 KiB; 2 KiB show twice in the 4 KiB that a console sees."""
+    """In a space for the largest; 2 KiB show twice in the 4 KiB that a console sees."""
     rom = rom + rom if len(rom) == 2048 else rom
-    return np.frombuffer(rom.ljust(16384, b"\0"), np.uint8)
+    return np.frombuffer(rom.ljust(BANKS, b"\0"), np.uint8)
+
+
+def atari_of(name: str, game: str) -> type[Atari]:
+    """The class of one game."""
+
+    class OneGame(Atari):
+        def __init__(self, game: str = game, **options: Any) -> None:
+            super().__init__(game=game, **options)
+
+    OneGame.__name__ = OneGame.__qualname__ = name
+    OneGame.__module__ = __package__ or __name__
+    OneGame.__doc__ = f"``Atari`` with the game {game}."
+    return OneGame

@@ -313,3 +313,8 @@ _TABLE = (
 
 GAMES = {each.name: each for each in _TABLE}
 Title = IntEnum("Title", [each.upper() for each in GAMES], start=0)  # type: ignore[misc]  # one list of names
+
+
+def class_name(game: str) -> str:
+    """``space_invaders`` as ``SpaceInvaders``."""
+    return game.title().replace("_", "")

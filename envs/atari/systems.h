@@ -25,15 +25,15 @@ TBS_FUNCTION u32 next_draw(const Generator &generator, Past &past) {
 
 TBS_FUNCTION void switch_on_as_ale(Machine &machine, const Generator &generator, Past &past) {
     power(machine, next_draw(generator, past));
-    if (!machine.facts.extra_ram) return;
-    for (u32 i = 0; i < 128; ++i) machine.extra.bytes[i] = u8(next_draw(generator, past));
+    if (!Constants::cartridge_ram || !machine.facts.extra_ram) return;
+    for (u8 &byte : machine.extra.bytes) byte = u8(next_draw(generator, past));
 }
 
 TBS_FUNCTION void switch_on(Machine &machine, Random &random) {
     for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(random.below(256));
     power(machine, random.below(75));
-    if (!machine.facts.extra_ram) return;
-    for (u32 i = 0; i < 128; ++i) machine.extra.bytes[i] = u8(random.below(256));
+    if (!Constants::cartridge_ram || !machine.facts.extra_ram) return;
+    for (u8 &byte : machine.extra.bytes) byte = u8(random.below(256));
 }
 
 // What the reference does with a console before its first episode: it finds out the television, and resets once.
@@ -87,6 +87,7 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
     past.episodes += 1;
     session.goes_on = 0;
     session.action = 0;
+    session.first = 1;
     session.lives = game.lives;
     if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
 }
@@ -126,6 +127,7 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
         if (session.frames + ran >= world.parameters.max_episode_frames) break;
     }
     session.frames += ran;
+    session.first = 0;
     if (Constants::pictures && !draws_all && (ran < skip || !complete)) {
         cpu = cpu_before;
         ram = ram_before;
@@ -141,15 +143,11 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
 
     reward.value = world.parameters.clip_rewards ? f32((sum > 0) - (sum < 0)) : f32(sum);
     episode.terminated = game.over;
-    if (world.parameters.episodic_life && !game.over && game.lives < session.lives && game.lives > 0) {
+    if (Constants::episodic_life && !game.over && game.lives < session.lives && game.lives > 0) {
         episode.terminated = true;
         session.goes_on = 1;
     }
     session.lives = game.lives;
     episode.truncated = !episode.terminated && session.frames >= world.parameters.max_episode_frames;
     if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
-}
-
-TBS_SYSTEM void look_at_ram(World &world, const Ram &ram, View &view) {
-    for (u32 i = 0; i < 128; ++i) view.bytes[i] = ram.bytes[i];
 }

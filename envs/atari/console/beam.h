@@ -93,7 +93,7 @@ TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
 }
 
 TBS_FUNCTION u8 *current_line(const Machine &machine) {
-    return machine.pictures + (machine.tia.picture * Constants::lines + machine.tia.line) * COLUMNS;
+    return machine.pictures + (machine.tia.picture * Constants::lines + machine.tia.line) * WIDTH;
 }
 
 // The clocks [first, end) of a line.
@@ -118,7 +118,7 @@ TBS_FUNCTION void star_step(Machine &machine) {
     Tia &tia = machine.tia;
     tia.star_phase = (tia.star_phase + 1) & 3;
     const i32 x = tia.x[MISSILE0] - moves[tia.star_phase];
-    tia.x[MISSILE0] = u8(x < 0 ? x + COLUMNS : x);
+    tia.x[MISSILE0] = u8(x < 0 ? x + WIDTH : x);
     tia.star_shape = tia.star_phase == 1 ? 1 : tia.star_phase == 2 ? 2 : 0;
     machine.dirty |= 1u << MISSILE0;
 }
@@ -141,8 +141,8 @@ TBS_FUNCTION void end_line(Machine &machine) {
 // Lines that are as the one before.
 TBS_FUNCTION void copy_line(Machine &machine) {
     u8 *to = current_line(machine);
-    const u8 *from = to - COLUMNS;
-    for (i32 x = 0; x < COLUMNS; ++x) to[x] = from[x];
+    const u8 *from = to - WIDTH;
+    for (i32 x = 0; x < WIDTH; ++x) to[x] = from[x];
 }
 
 // Lets the beam reach `due`.

@@ -31,7 +31,7 @@ TBS_FUNCTION void plug_in(Machine &machine) {
 TBS_FUNCTION void reset_cartridge(Machine &machine) {
     const u8 mapper = machine.facts.mapper;
     select_bank(machine, mapper == MAPPER_F8 || mapper == MAPPER_DPC ? 1 : 0);
-    if (mapper == MAPPER_DPC) reset_dpc(machine);
+    if (Constants::dpc && mapper == MAPPER_DPC) reset_dpc(machine);
     if (mapper == MAPPER_E0) {
         for (u32 i = 0; i < 4; ++i) machine.cartridge.slices[i] = u8(4 + i);
         set_windows(machine);
@@ -40,7 +40,7 @@ TBS_FUNCTION void reset_cartridge(Machine &machine) {
 
 TBS_FUNCTION void touch_hot_spot(Machine &machine, u32 low) {
     const u8 mapper = machine.facts.mapper;
-    if (mapper == MAPPER_DPC && (low < 0x80 || low >= 0xFC0)) shift_dpc(machine);
+    if (Constants::dpc && mapper == MAPPER_DPC && (low < 0x80 || low >= 0xFC0)) shift_dpc(machine);
     if (mapper == MAPPER_F8 || mapper == MAPPER_DPC) {
         if (low == 0xFF8 || low == 0xFF9) select_bank(machine, low - 0xFF8);
     } else if (mapper == MAPPER_F6) {
@@ -59,14 +59,14 @@ TBS_FUNCTION u8 rom_byte(const Machine &machine, u32 address) {
 TBS_CALLED u8 read_cartridge(Machine &machine, u32 address) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
-    if (machine.facts.mapper == MAPPER_DPC && low < 0x40) return read_dpc(machine, low);
-    if (machine.facts.extra_ram && low >= 0x80 && low < 0x100) return machine.extra.bytes[low & 0x7F];
+    if (Constants::dpc && machine.facts.mapper == MAPPER_DPC && low < 0x40) return read_dpc(machine, low);
+    if (Constants::cartridge_ram && machine.facts.extra_ram && low >= 0x80 && low < 0x100) return machine.extra.bytes[low & 0x7F];
     return rom_byte(machine, address);
 }
 
 TBS_CALLED void write_cartridge(Machine &machine, u32 address, u8 value) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
-    if (machine.facts.mapper == MAPPER_DPC && low >= 0x40 && low < 0x80) write_dpc(machine, low, value);
-    if (machine.facts.extra_ram && low < 0x80) machine.extra.bytes[low] = value;
+    if (Constants::dpc && machine.facts.mapper == MAPPER_DPC && low >= 0x40 && low < 0x80) write_dpc(machine, low, value);
+    if (Constants::cartridge_ram && machine.facts.extra_ram && low < 0x80) machine.extra.bytes[low] = value;
 }

@@ -17,7 +17,7 @@ TBS_FUNCTION void shift_dpc(Machine &machine) {
 }
 
 TBS_FUNCTION u8 read_dpc(Machine &machine, u32 low) {
-    u8 (&bytes)[128] = machine.extra.bytes;
+    u8 *bytes = machine.extra.bytes;
     const u32 i = low & 7, function = low >> 3 & 7;
     u8 &flag = bytes[DPC_FLAGS + i];
     if (bytes[DPC_LOWS + i] == bytes[DPC_TOPS + i]) {
@@ -45,7 +45,7 @@ TBS_FUNCTION u8 read_dpc(Machine &machine, u32 low) {
 }
 
 TBS_FUNCTION void write_dpc(Machine &machine, u32 low, u8 value) {
-    u8 (&bytes)[128] = machine.extra.bytes;
+    u8 *bytes = machine.extra.bytes;
     const u32 i = low & 7;
     switch (low >> 3 & 7) {
         case 0:

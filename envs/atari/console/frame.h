@@ -37,7 +37,7 @@ TBS_FUNCTION void power(Machine &machine, u32 draw) {
     const u32 first = read(machine, 0xFFFC, 0, 0);
     machine.cpu.pc = u16(first | u32{read(machine, 0xFFFD, first, 0)} << 8);
     if (machine.pictures) {
-        for (i32 i = 0; i < 2 * Constants::lines * COLUMNS; ++i) machine.pictures[i] = 0;
+        for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
     }
 }
 
@@ -63,8 +63,8 @@ TBS_FUNCTION void begin_frame(Machine &machine) {
 TBS_FUNCTION void grey_rest(Machine &machine, i32 line) {
     if (!machine.pictures) return;
     for (i32 y = max(line, 0); y < machine.facts.lines; ++y) {
-        u8 *to = machine.pictures + (machine.tia.picture * Constants::lines + y) * COLUMNS;
-        for (i32 x = 0; x < COLUMNS; ++x) to[x] = (to[x] & 15) >> 1;
+        u8 *to = machine.pictures + (machine.tia.picture * Constants::lines + y) * WIDTH;
+        for (i32 x = 0; x < WIDTH; ++x) to[x] = (to[x] & 15) >> 1;
     }
 }
 

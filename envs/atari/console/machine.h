@@ -1,7 +1,7 @@
 // One console while it runs a frame: its components, and what they are computed from, which no state holds.
 #pragma once
 
-constexpr i32 LINE = 228, BLANK = 68, COLUMNS = 160;  // colour clocks of a line, of its blank part, of what is seen
+constexpr i32 LINE = 228, BLANK = 68, WIDTH = 160;  // colour clocks of a line, of its blank part, of what is seen
 constexpr i32 NEVER = 0x7FFFFFFF;
 constexpr i32 MOST_INSTRUCTIONS = 25000;  // of a frame
 

@@ -25,7 +25,7 @@ TBS_FUNCTION u64 twice(u64 byte) {
 
 // Up to 32 columns at x, which may reach beyond column 159.
 TBS_FUNCTION void put(Columns &columns, u64 bits, u32 x) {
-    x = x >= COLUMNS ? x - COLUMNS : x;
+    x = x >= WIDTH ? x - WIDTH : x;
     const u32 word = x >> 6, shift = x & 63;
     columns.words[word] |= bits << shift;
     if (word < 2) columns.words[word + 1] |= (bits >> 1) >> (63 - shift);

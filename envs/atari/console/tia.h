@@ -13,7 +13,7 @@ TBS_FUNCTION void change(Machine &machine, u32 objects) {
 
 TBS_FUNCTION u8 add_columns(i32 x, i32 move) {
     x += move;
-    return u8(x < 0 ? x + COLUMNS : x >= COLUMNS ? x - COLUMNS : x);
+    return u8(x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x);
 }
 
 // Columns that HMOVE adds, of the motion and the cycle of the line: late ones move less far.
@@ -40,15 +40,15 @@ TBS_FUNCTION void move_objects(Machine &machine, i32 clock) {
 // RESP: whether the first copy shows on this line depends on where the new place falls on the old copies.
 TBS_FUNCTION void place_player(Machine &machine, u32 player, i32 clock) {
     Tia &tia = machine.tia;
-    const i32 h = clock_of_line(tia, clock), x = h < BLANK ? 3 : (h - BLANK + 5) % COLUMNS;
+    const i32 h = clock_of_line(tia, clock), x = h < BLANK ? 3 : (h - BLANK + 5) % WIDTH;
     const u32 mode = tia.copies[player] & 7;
     const i32 width = mode == 5 ? 16 : mode == 7 ? 32 : 8;
     const i32 offsets[3] = {0, i32(second_copy(mode)), i32(third_copy(mode))};
     bool begins = false, within = false;
     for (u32 i = 0; i < 3; ++i) {
         if (i > 0 && offsets[i] == 0) continue;
-        i32 behind = x - (tia.x[player] + offsets[i]) % COLUMNS;
-        if (behind < 0) behind += COLUMNS;
+        i32 behind = x - (tia.x[player] + offsets[i]) % WIDTH;
+        if (behind < 0) behind += WIDTH;
         begins = begins || behind < 4;
         within = within || (behind >= 4 && behind < 4 + width);
     }
@@ -62,7 +62,7 @@ TBS_FUNCTION void place_player(Machine &machine, u32 player, i32 clock) {
 TBS_FUNCTION void place_small(Machine &machine, u32 object, i32 clock) {
     Tia &tia = machine.tia;
     const i32 h = clock_of_line(tia, clock), since = clock - tia.moved;
-    i32 x = h < BLANK ? 2 : (h - BLANK + 4) % COLUMNS;
+    i32 x = h < BLANK ? 2 : (h - BLANK + 4) % WIDTH;
     if (object == MISSILE0 && since == 60 && h == 69) x = 8;
     if (object == MISSILE1 && since == 9 && h == 18) x = 3;
     if (object == BALL) {

@@ -236,7 +236,8 @@ struct Processor {
         if (decimal) {
             i32 difference = i32(decimal_of(a)) - i32(decimal_of(m)) - i32(1 - carry);
             if (difference < 0) difference += 100;
-            a = bcd_of(u32(difference) % 100);
+            // Digits above 9 may leave it negative; then the reference reads the number of a byte instead.
+            a = difference < 0 ? decimal_of(u32(256 + difference)) : bcd_of(u32(difference) % 100);
             carry = before >= m + 1 - carry;
             overflow = ((before ^ a) & (a ^ m)) >> 7;
         } else {

@@ -195,8 +195,11 @@ class Model:
         if not self.flags & 8:
             return self.add(byte ^ 0xFF)
         rest = 10 * (before >> 4) + (before & 15) - 10 * (byte >> 4) - (byte & 15) - borrow
-        rest = (rest + 100 if rest < 0 else rest) % 100
-        self.a = rest // 10 << 4 | rest % 10
+        rest = rest + 100 if rest < 0 else rest
+        if rest < 0:  # of digits above 9: as the reference
+            self.a = 10 * (256 + rest >> 4) + (256 + rest & 15)
+        else:
+            self.a = rest % 100 // 10 << 4 | rest % 10
         self.flag(1, before >= byte + borrow)
         self.flag(0x40, (before ^ self.a) & (self.a ^ byte) & 0x80)
         self.judge(self.a)

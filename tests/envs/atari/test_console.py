@@ -166,6 +166,14 @@ def test_frames_without_an_end(tmp_path: Path, lines: int) -> None:
     same_as_ale(rom(code, []), tmp_path, 5, pal=True)  # for which it holds what has so many lines
 
 
+def test_decimal_differences_of_digits_above_9(tmp_path: Path) -> None:
+    pairs = [(0x01, 0xFF), (0x00, 0xAA), (0x50, 0x9F), (0x20, 0xEF), (0x00, 0xA1)]
+    code = [*INIT, 0xF8]
+    for i, (left, right) in enumerate(pairs):
+        code += [0x38, LDA, left, 0xE9, right, STA, 0x80 + i]
+    same_as_ale(rom([*code, 0xD8], []), tmp_path, 1)
+
+
 # Executors -------------------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +182,8 @@ def played(made: Any, steps: int, **options: Any) -> Any:
     sim.reset(seed=3)
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
-        sim.step(torch.randint(0, 18, (3,), generator=generator))
+        sim.tensor("Console.Choice.action")[:] = torch.randint(0, 18, (3, 1), generator=generator)
+        sim.step()
     return snapshot(sim)
 
 

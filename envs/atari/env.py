@@ -382,7 +382,7 @@ class Atari(Environment):
             "right_paddles": facts.paddles == "both",
             "swapped_paddles": facts.swapped_paddles,
             "swapped_ports": facts.swapped_ports,
-            "has_modes": facts.shown_at != 0 or len(facts.modes) > 1,
+            "has_modes": facts.shown_at != 0,
             "fires": Action.FIRE in facts.minimal_actions,
             "difficulty": self.difficulties[i],
             "difficulty_of_rom": 3 if facts.name == "amidar" else 0,

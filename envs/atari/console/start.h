@@ -43,6 +43,7 @@ TBS_FUNCTION void next_line_of_menu(Play &play) {
 TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
     constexpr u8 bits[4] = {0x08, 0x10, 0x04, 0x20};
     play.frame(PRESS_SELECT);
+    play.frame(0);
     next_line_of_menu(play);
     next_line_of_menu(play);
     for (u32 line = 0; line < 4; ++line) {
@@ -53,19 +54,21 @@ TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
         }
         if (line < 3) next_line_of_menu(play);
     }
-    play.frame(PRESS_RESET);
+    play.frames(PRESS_RESET, 4);
     play.frame(10);
     play.frame(0);
 }
 
-// Video Cube: SELECT changes the kind of game, RIGHT the cube.
+// Video Cube: SELECT changes the kind of game, RIGHT the cube. Cubes count from 1.
 TBS_FUNCTION void choose_cube(Play &play, u32 mode) {
     constexpr u8 kinds[3] = {0, 2, 8};
+    const i32 cube = max(i32(mode / 100), 1);
+    play.frames(PRESS_RESET, 4);
     for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kinds[mode % 100]; ++i) {
         play.frames(PRESS_SELECT, 2);
         play.frame(0);
     }
-    for (u32 i = 0; i < MOST_PRESSES && play.memory().decimal(0x9F) != i32(mode / 100); ++i) {
+    for (u32 i = 0; i < MOST_PRESSES && play.memory().decimal(0x9F) != cube; ++i) {
         play.frame(3);
         play.frame(0);
     }

@@ -101,8 +101,14 @@ TBS_FUNCTION void piece(Machine &machine, i32 first, i32 end) {
     if (end <= BLANK) return;
     Tia &tia = machine.tia;
     const i32 x = max(first - BLANK, 0), to = end - BLANK;
-    if (machine.dirty) update_columns(machine);
-    if (!tia.blanked && machine.on & (machine.on - 1)) collide(machine, x, to);
+    if (machine.dirty) {
+        machine.on = objects_on(tia);
+        u64 lit[OBJECTS];
+        for (u32 i = 0; i < OBJECTS; ++i) lit[i] = machine.on >> i & 1;
+        machine.pairs = collisions_of(lit);
+        if (machine.drawing || machine.pairs) update_columns(machine);
+    }
+    if (!tia.blanked && machine.pairs & ~tia.collisions) collide(machine, x, to);
     if (machine.drawing) {
         u8 *line = current_line(machine);
         draw(machine, line, x, to);

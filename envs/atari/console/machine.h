@@ -36,7 +36,9 @@ struct Machine {
     // Cartridge: offsets into the ROM of windows of 1 KiB, by bits 10, 11 and 13 of the address.
     u16 windows[12] = {};
     u32 plain_first = 0, plain_count = 0;  // addresses, of 4 KiB, that only read the ROM
-    u32 code_count = 0;                // of these, where three bytes may be fetched
+    // Where instructions are fetched now: `code` is the byte at the address code_first. code_count is 0 after a change.
+    const u8 *code = nullptr;
+    u32 code_first = 0, code_count = 0;
 
     // Beam
     i32 stop = 0;         // the clock at which the picture ends
@@ -44,6 +46,7 @@ struct Machine {
     i32 clock_limit = 0;  // the clock at which a frame without VSYNC ends
     u32 dirty = 0;        // objects whose columns are out of date
     u32 on = 0;           // objects that show at all
+    u32 pairs = 0;        // of these, as bits of Tia::collisions
     Columns columns[OBJECTS] = {};
     bool drawing = false, over = false;
     bool finds_out = false;  // which television it needs, as an American one

@@ -103,7 +103,6 @@ TBS_FUNCTION Columns playfield_columns(const Tia &tia) {
 
 TBS_FUNCTION void update_columns(Machine &machine) {
     const Tia &tia = machine.tia;
-    machine.on = objects_on(tia);
     const u32 dirty = machine.dirty;
     const Columns none{};
     for (u32 i = 0; i < 2; ++i) {

@@ -84,6 +84,20 @@ TBS_FUNCTION u32 length_of(u32 opcode) {
     return 2;
 }
 
+// Where instructions around `pc` lie in the ROM. False where fetching three bytes there could have effects.
+TBS_CALLED bool find_code(Machine &machine, u32 pc) {
+    const bool split = machine.facts.mapper == MAPPER_E0;  // into windows of their own
+    const u32 size = split ? 0x400 : 0x1000, page = pc & (0x10000 - size);
+    const u32 first = split ? 0 : machine.plain_first;
+    const u32 end = min(size, machine.plain_first + machine.plain_count - (page & 0xFFF)) - 2;
+    const u32 at = pc - page;
+    if (!(pc & 0x1000) || at < first || at >= end) return false;
+    machine.code_first = page + first;
+    machine.code_count = end - first;
+    machine.code = machine.rom + machine.windows[page >> 10 & 11] + first;
+    return true;
+}
+
 struct Processor {
     Machine &machine;
     i32 cycle;
@@ -335,17 +349,32 @@ struct Processor {
         pc = target;
     }
 
+    // LDA INTIM, BNE back: turns of the loop that waits for the timer, until the last but one, take no time here. Returns
+    // how many instructions these are, of `left` at most.
+    TBS_METHOD i32 skip_waiting(i32 left) {
+        const u32 at = pc - machine.code_first;
+        if (at >= machine.code_count) return 0;
+        const u8 *code = machine.code + at;
+        if (code[0] != 0xAD || code[1] != 0x84 || code[2] != 0x02) return 0;
+        const Riot &riot = machine.riot;
+        const i32 turn = 7 + i32{((pc + 5) ^ pc) >> 8 != 0};
+        const i32 since = cycle + 3 - riot.set, expiry = (i32(riot.value) - 1) << riot.shift;  // of the next read
+        if (since < 0 || since >= expiry) return 0;
+        const i32 turns = min((expiry - since + turn - 1) / turn, left / 2);
+        cycle += turn * turns;
+        return 2 * turns;
+    }
+
     // Fetches the instruction; through the bus where reading has effects.
     TBS_METHOD void fetch() {
-        pc &= 0xFFFF;
-        if ((pc & 0x1FFF) - (0x1000 + machine.plain_first) < machine.code_count && (pc & 0x3FF) < 0x3FE) {
-            const u8 *code = machine.rom + machine.windows[pc >> 10 & 11] + (pc & 0x3FF);
-            opcode = code[0];
-            low = code[1];
-            high = code[2];
-        } else {
-            fetch_over_bus();
+        if (pc - machine.code_first >= machine.code_count) {
+            pc &= 0xFFFF;
+            if (!find_code(machine, pc)) return fetch_over_bus();
         }
+        const u8 *code = machine.code + (pc - machine.code_first);
+        opcode = code[0];
+        low = code[1];
+        high = code[2];
     }
     TBS_METHOD void fetch_over_bus() {
         opcode = at(pc, high);
@@ -475,7 +504,10 @@ struct Processor {
                 case 0x70: branch(overflow); break;
                 case 0x90: branch(!carry); break;
                 case 0xB0: branch(carry); break;
-                case 0xD0: branch(nonzero); break;
+                case 0xD0:
+                branch(nonzero);
+                if (low == 0xFB && nonzero) left -= skip_waiting(left - 1);
+                break;
                 case 0xF0: branch(!nonzero); break;
                 case 0x4C:
                     takes(3, 0);

@@ -64,12 +64,12 @@ TBS_FUNCTION void choose_cube(Play &play, u32 mode) {
     constexpr u8 kinds[3] = {0, 2, 8};
     const i32 cube = max(i32(mode / 100), 1);
     play.frames(PRESS_RESET, 4);
-    for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kinds[mode % 100]; ++i) {
-        play.frames(PRESS_SELECT, 2);
-        play.frame(0);
-    }
     for (u32 i = 0; i < MOST_PRESSES && play.memory().decimal(0x9F) != cube; ++i) {
         play.frame(3);
+        play.frame(0);
+    }
+    for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kinds[mode % 100]; ++i) {
+        play.frames(PRESS_SELECT, 2);
         play.frame(0);
     }
 }

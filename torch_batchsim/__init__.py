@@ -44,6 +44,8 @@ from .declare.python_systems import (  # noqa: E402
     zeros,
 )
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
+from .envs.atari.games import GAMES as _GAMES  # noqa: E402
+from .envs.atari.games import class_name as _class_name  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
     BuildWarning,
@@ -92,8 +94,6 @@ from .vector.registration import (  # noqa: E402
 )
 from .vector.vector_env import TorchVectorEnv  # noqa: E402
 from .vector.wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
-from .envs.atari.games import GAMES as _GAMES  # noqa: E402
-from .envs.atari.games import class_name as _class_name  # noqa: E402
 
 __all__ = [
     "AgentEnd",

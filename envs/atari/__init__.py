@@ -6,7 +6,7 @@ from typing import Any
 
 from .games import GAMES, class_name
 
-__all__ = ["Atari"]  # noqa: F822  # by __getattr__
+__all__ = ["Atari"]  # by __getattr__
 
 _NAMES = {class_name(name): name for name in GAMES}
 

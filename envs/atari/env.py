@@ -3,9 +3,9 @@
 ROMs are read from the installed ale-py (``pip install torch_batchsim[atari]``), or from ``rom=``. The 104 games are
 ``games.GAMES``; ``torch_batchsim/Pong-v0`` is ``torch_batchsim/Atari-v0`` with ``game="pong"``.
 
-| action           | Discrete(n): the game's own, in the order of ``games.Action``; with several games, those of the most |
-|------------------|------------------------------------------------------------------------------------------------------|
-| full_action_set  | Discrete(18): ``games.Action``; what a game does not know does nothing                               |
+| action          | Discrete(n): the game's own, in the order of ``games.Action``; of several games, the most choices |
+|-----------------|---------------------------------------------------------------------------------------------------|
+| full_action_set | Discrete(18): ``games.Action``; what a game does not know does nothing                            |
 
 | obs       | uint8                                                                                   |
 |-----------|-----------------------------------------------------------------------------------------|
@@ -223,7 +223,9 @@ class Atari(Environment):
     enums = (Title,)
     observation, action = "Console.View", "Console.Choice"
     info = {"lives": "Game.lives", "score": "Game.score", "frames": "Session.frames"}
-    faults = {"instruction_halts": "an instruction halts the processor, opcode {value}: the ROM or its state is damaged"}
+    faults = {
+        "instruction_halts": "an instruction halts the processor, opcode {value}: the ROM or its state is damaged"
+    }
     metadata = {"render_fps": 15, "score": "score"}
     training = TRAINING
 
@@ -391,7 +393,9 @@ class Atari(Environment):
 
     def _starts(self) -> dict[str, np.ndarray]:
         before = [list(map(int, facts.before_actions)) for facts in self.games]
-        after = [[(int(action), len(list(run))) for action, run in groupby(facts.start_actions)] for facts in self.games]
+        after = [
+            [(int(action), len(list(run))) for action, run in groupby(facts.start_actions)] for facts in self.games
+        ]
         filled = [runs + [(0, 0)] * (AFTER - len(runs)) for runs in after]
         return {
             "Starts.before.count": np.array([len(frames) for frames in before]),

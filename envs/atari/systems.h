@@ -37,7 +37,8 @@ TBS_FUNCTION void switch_on(Machine &machine, Random &random) {
 }
 
 // What the reference does with a console before its first episode: it finds out the television, and resets once.
-TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, const Generator &generator, Past &past) {
+TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, const Generator &generator,
+                                   Past &past) {
     Machine &machine = play.machine;
     for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(next_draw(generator, past));
     next_draw(generator, past);

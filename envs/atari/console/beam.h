@@ -46,6 +46,13 @@ TBS_FUNCTION void store_eight(u8 *to, u64 bytes) {
     for (u32 i = 0; i < 8; ++i) to[i] = u8(bytes >> (8 * i));
 }
 
+TBS_FUNCTION u64 load_eight(const u8 *from) {
+    u64 bytes = 0;
+    TBS_UNROLL
+    for (u32 i = 0; i < 8; ++i) bytes |= u64{from[i]} << (8 * i);
+    return bytes;
+}
+
 TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
     const Tia &tia = machine.tia;
     if (tia.blanked) {
@@ -83,11 +90,13 @@ TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
             if (bits0 | bits1 | bits2) {
                 bytes ^= (pick0 & bytes_of(bits0)) ^ (pick1 & bytes_of(bits1)) ^ (pick_field & bytes_of(bits2));
             }
-            if (x >= from && x + 8 <= to) {
-                store_eight(line + x, bytes);
-            } else {
-                for (i32 i = max(from - x, 0); i < min(to - x, 8); ++i) line[x + i] = u8(bytes >> (8 * i));
+            if (x < from || x + 8 > to) {  // the others keep what they show
+                u64 part = ~u64{0};
+                if (x < from) part &= ~u64{0} << (8 * (from - x));
+                if (x + 8 > to) part &= ~u64{0} >> (8 * (x + 8 - to));
+                bytes = (bytes & part) | (load_eight(line + x) & ~part);
             }
+            store_eight(line + x, bytes);
         }
     }
 }

@@ -60,13 +60,15 @@ TBS_CALLED u8 read_cartridge(Machine &machine, u32 address) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
     if (Constants::dpc && machine.facts.mapper == MAPPER_DPC && low < 0x40) return read_dpc(machine, low);
-    if (Constants::cartridge_ram && machine.facts.extra_ram && low >= 0x80 && low < 0x100) return machine.extra.bytes[low & 0x7F];
+    const bool extra = Constants::cartridge_ram && machine.facts.extra_ram && low >= 0x80 && low < 0x100;
+    if (extra) return machine.extra.bytes[low & 0x7F];
     return rom_byte(machine, address);
 }
 
 TBS_CALLED void write_cartridge(Machine &machine, u32 address, u8 value) {
     const u32 low = address & 0xFFF;
     touch_hot_spot(machine, low);
-    if (Constants::dpc && machine.facts.mapper == MAPPER_DPC && low >= 0x40 && low < 0x80) write_dpc(machine, low, value);
+    const bool dpc = Constants::dpc && machine.facts.mapper == MAPPER_DPC && low >= 0x40 && low < 0x80;
+    if (dpc) write_dpc(machine, low, value);
     if (Constants::cartridge_ram && machine.facts.extra_ram && low < 0x80) machine.extra.bytes[low] = value;
 }

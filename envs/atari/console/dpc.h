@@ -1,8 +1,9 @@
-// The DPC of Pitfall II: eight fetchers read 2 KiB of data, and a shift register makes random numbers. Its registers lie
-// in the cartridge's RAM.
+// The DPC of Pitfall II: eight fetchers read 2 KiB of data, and a shift register makes random numbers, a step for each
+// access to the DPC's registers or the last 64 bytes of the cartridge. The cartridge's RAM holds the registers.
 #pragma once
 
-constexpr u32 DPC_TOPS = 0, DPC_BOTTOMS = 8, DPC_LOWS = 16, DPC_HIGHS = 24, DPC_FLAGS = 32, DPC_MUSIC = 40, DPC_RANDOM = 43;
+constexpr u32 DPC_TOPS = 0, DPC_BOTTOMS = 8, DPC_LOWS = 16, DPC_HIGHS = 24, DPC_FLAGS = 32, DPC_MUSIC = 40;
+constexpr u32 DPC_RANDOM = 43;
 constexpr u32 DPC_DATA = 0x2000;  // in the ROM, the last byte first
 
 TBS_FUNCTION void reset_dpc(Machine &machine) {

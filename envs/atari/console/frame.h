@@ -3,8 +3,10 @@
 
 TBS_FUNCTION void begin_clocks(Machine &machine) {
     Tia &tia = machine.tia;
-    machine.stop = tia.frame + LINE * (machine.facts.first_line + (machine.finds_out && machine.facts.pal ? 210 : machine.facts.lines));
-    machine.clock_limit = tia.frame + LINE * (machine.facts.pal && !machine.finds_out ? 343 : 291);
+    const bool pal = machine.facts.pal && !machine.finds_out;
+    const i32 lines = machine.facts.pal && !pal ? 210 : machine.facts.lines;
+    machine.stop = tia.frame + LINE * (machine.facts.first_line + lines);
+    machine.clock_limit = tia.frame + LINE * (pal ? 343 : 291);
     machine.due = tia.last;
     machine.dirty = (1u << OBJECTS) - 1;
     machine.on = objects_on(tia);

@@ -38,7 +38,9 @@ TBS_FUNCTION void wrap(Columns &columns) {
 }
 
 // The offsets of copies 1 and 2 by NUSIZ; 0: none.
-TBS_FUNCTION u32 second_copy(u32 mode) { return mode == 1 || mode == 3 ? 16 : mode == 2 || mode == 6 ? 32 : mode == 4 ? 64 : 0; }
+TBS_FUNCTION u32 second_copy(u32 mode) {
+    return mode == 1 || mode == 3 ? 16 : mode == 2 || mode == 6 ? 32 : mode == 4 ? 64 : 0;
+}
 TBS_FUNCTION u32 third_copy(u32 mode) { return mode == 3 ? 32 : mode == 6 ? 64 : 0; }
 
 TBS_FUNCTION u8 graphics_of(const Tia &tia, u32 player) {
@@ -53,7 +55,8 @@ TBS_FUNCTION u32 objects_on(const Tia &tia) {
     u32 on = 0;
     on |= u32{graphics_of(tia, 0) != 0} << PLAYER0 | u32{graphics_of(tia, 1) != 0} << PLAYER1;
     on |= u32{missile_shows(tia, 0)} << MISSILE0 | u32{missile_shows(tia, 1)} << MISSILE1;
-    on |= u32{ball_shows(tia)} << BALL | u32{(tia.playfield[0] | tia.playfield[1] | tia.playfield[2]) != 0} << PLAYFIELD;
+    on |= u32{ball_shows(tia)} << BALL;
+    on |= u32{(tia.playfield[0] | tia.playfield[1] | tia.playfield[2]) != 0} << PLAYFIELD;
     return on;
 }
 
@@ -115,6 +118,8 @@ TBS_FUNCTION void update_columns(Machine &machine) {
     }
     if (tia.star_shape == 2) machine.columns[MISSILE0] = none;  // hidden for this line
     if (dirty >> BALL & 1) machine.columns[BALL] = machine.on >> BALL & 1 ? ball_columns(tia) : none;
-    if (dirty >> PLAYFIELD & 1) machine.columns[PLAYFIELD] = machine.on >> PLAYFIELD & 1 ? playfield_columns(tia) : none;
+    if (dirty >> PLAYFIELD & 1) {
+        machine.columns[PLAYFIELD] = machine.on >> PLAYFIELD & 1 ? playfield_columns(tia) : none;
+    }
     machine.dirty = 0;
 }

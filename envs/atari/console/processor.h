@@ -126,7 +126,8 @@ struct Processor {
 
     // Flags --------------------------------------------------------------------------------------------------------
     TBS_METHOD u32 flags() const {
-        return (negative & 0x80) | overflow << 6 | 0x30 | decimal << 3 | interrupt << 2 | u32{nonzero == 0} << 1 | carry;
+        const u32 zero = nonzero == 0;
+        return (negative & 0x80) | overflow << 6 | 0x30 | decimal << 3 | interrupt << 2 | zero << 1 | carry;
     }
     TBS_METHOD void set_flags(u32 byte) {
         negative = byte;
@@ -349,8 +350,8 @@ struct Processor {
         pc = target;
     }
 
-    // LDA INTIM, BNE back: turns of the loop that waits for the timer, until the last but one, take no time here. Returns
-    // how many instructions these are, of `left` at most.
+    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped. Returns how many
+    // instructions these are, of `left` at most.
     TBS_METHOD i32 skip_waiting(i32 left) {
         const u32 at = pc - machine.code_first;
         if (at >= machine.code_count) return 0;
@@ -390,7 +391,7 @@ struct Processor {
     TBS_METHOD void run() {
         for (i32 left = MOST_INSTRUCTIONS; left > 0 && !machine.over; --left) {
             fetch();
-            switch (opcode) {
+            switch (u8(opcode)) {
                 ATARI_READS(0x00, ora)
                 ATARI_READS(0x20, land)
                 ATARI_READS(0x40, eor)

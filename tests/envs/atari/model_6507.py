@@ -44,7 +44,8 @@ LENGTHS = {"imp": 1, "acc": 1, "imm": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, 
 CHANGES = "ASL ROL LSR ROR DEC INC SLO RLA SRE RRA DCP ISB".split()
 STORES = "STA STX STY SAX SHA SHX SHY SHS".split()
 CYCLES = {
-    "imm": 2, "zp": 3, "zpx": 4, "zpy": 4, "abs": 4, "abx": 4, "aby": 4, "izx": 6, "izy": 5, "imp": 2, "acc": 2, "rel": 2
+    "imm": 2, "zp": 3, "zpx": 4, "zpy": 4, "abs": 4, "abx": 4, "aby": 4, "izx": 6, "izy": 5, "imp": 2,
+    "acc": 2, "rel": 2,
 }  # fmt: skip
 OTHER_CYCLES = {"BRK": 7, "RTI": 6, "RTS": 6, "PHP": 3, "PHA": 3, "PLP": 4, "PLA": 4, "JSR": 6}
 

@@ -10,9 +10,10 @@ from typing import Any
 from unittest import mock
 
 import torch
-import torch_batchsim
 from torch_batchsim.envs.atari import env as atari_env
 from torch_batchsim.envs.atari.games import GAMES
+
+import torch_batchsim
 
 START = 0xF000
 LDA, LDX, STA, STX, WSYNC = 0xA9, 0xA2, 0x85, 0x86, 0x02
@@ -66,8 +67,7 @@ def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any)
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error")
-        env = torch_batchsim.make_vec(atari_env.Atari, game="superman", num_worlds=num_worlds, **{**vector, **options})
-    return env
+        return torch_batchsim.make_vec(atari_env.Atari, game="superman", num_worlds=num_worlds, **{**vector, **options})
 
 
 def picture(env: torch_batchsim.TorchVectorEnv, world: int = 0) -> torch.Tensor:
@@ -77,7 +77,6 @@ def picture(env: torch_batchsim.TorchVectorEnv, world: int = 0) -> torch.Tensor:
 
 def ale_console(data: bytes, folder: Path) -> Any:
     """ale-py's console with the ROM, under a name that has no modes."""
-    import ale_py
 
     path = folder / "boxing.bin"
     path.write_bytes(data)

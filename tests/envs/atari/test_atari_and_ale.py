@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch_batchsim
 from own_roms import AS_ALE, ale_of
 from torch_batchsim.envs.atari.env import Atari
 from torch_batchsim.envs.atari.games import GAMES
+
+import torch_batchsim
 
 ale_py = pytest.importorskip("ale_py")
 roms = pytest.importorskip("ale_py.roms")

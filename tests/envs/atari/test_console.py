@@ -1,4 +1,4 @@
-"""The console without ale-py's ROMs: a model of the processor, ROMs of our own with golden digests, executors, faults."""
+"""The console without a game's ROM: a model of the processor, ROMs of our own with golden digests, executors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JAMS = [number for number, (name, _) in enumerate(OPCODES) if name == "JAM"]
 NO_ACTION = torch.zeros(1, dtype=torch.int64)
 
 
-# The processor ---------------------------------------------------------------------------------------------------------
+# The processor --------------------------------------------------------------------------------------------------------
 
 
 def jammed_rom() -> bytes:
@@ -104,7 +104,7 @@ def test_instructions_that_halt_are_faults_of_their_world() -> None:
     assert env.sim.tensor("Tia.lines")[0] == 33  # the other world goes on
 
 
-# ROMs of our own -------------------------------------------------------------------------------------------------------
+# ROMs of our own ------------------------------------------------------------------------------------------------------
 
 
 def digest_of(seed: int, frames: int = 4) -> int:
@@ -117,7 +117,12 @@ def digest_of(seed: int, frames: int = 4) -> int:
     return zlib.crc32(seen)
 
 
-DIGESTS = {1: 1956657953, 2: 3580339075, 3: 2405129566, 4: 2499886870}  # RAM and picture of ROMs, which agree with ale-py's
+DIGESTS = {
+    1: 1956657953,
+    2: 3580339075,
+    3: 2405129566,
+    4: 2499886870,
+}  # RAM and picture of ROMs, which agree with ale-py's
 
 
 @pytest.mark.parametrize("seed", DIGESTS)
@@ -174,7 +179,7 @@ def test_decimal_differences_of_digits_above_9(tmp_path: Path) -> None:
     same_as_ale(rom([*code, 0xD8], []), tmp_path, 1)
 
 
-# Executors -------------------------------------------------------------------------------------------------------------
+# Executors ------------------------------------------------------------------------------------------------------------
 
 
 def played(made: Any, steps: int, **options: Any) -> Any:

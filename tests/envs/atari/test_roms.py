@@ -49,7 +49,7 @@ def test_roms_actions_modes_and_difficulties_are_ale_pys(name: str) -> None:
 def test_starts_are_actions_of_frames() -> None:
     assert game("casino").start_actions == (Action.NOOP,) * 60 + (Action.FIRE,) * 2
     assert game("sir_lancelot").start_actions == (Action.RESET, Action.LEFT)
-    assert game("pooyan").before_actions == (Action.SELECT,) * 2
+    assert game("pooyan").before_actions == (Action.SELECT, Action.SELECT, Action.NOOP)
     assert game("pong").before_actions == game("pong").start_actions == ()
 
 

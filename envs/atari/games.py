@@ -98,7 +98,7 @@ class Facts:
     def shown_mode(self, mode: int) -> int:
         """The number by which the game shows a mode (`mode_of` in rules.h)."""
         if self.name == "video_checkers":
-             return mode + 6 * (mode // 10)  # decimal digits
+            return mode + 6 * (mode // 10)  # decimal digits
         return self.shown_as[0] + self.shown_as[1] * mode
 
     @property

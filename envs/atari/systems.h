@@ -14,6 +14,7 @@
 #include "console/frame.h"
 #include "console/start.h"
 
+constexpr u32 EXTRA_RAM = Constants::cartridge_ram ? 128 : 0;
 constexpr u32 FIRST_RESET = 129;  // the draw of the generator of ale-py's consoles for the second time they are reset
 
 // ale-py's generator; after some thousand episodes it begins anew.
@@ -25,15 +26,15 @@ TBS_FUNCTION u32 next_draw(const Generator &generator, Past &past) {
 
 TBS_FUNCTION void switch_on_as_ale(Machine &machine, const Generator &generator, Past &past) {
     power(machine, next_draw(generator, past));
-    if (!Constants::cartridge_ram || !machine.facts.extra_ram) return;
-    for (u8 &byte : machine.extra.bytes) byte = u8(next_draw(generator, past));
+    const u32 extra = machine.facts.extra_ram ? EXTRA_RAM : 0;
+    for (u32 i = 0; i < extra; ++i) machine.extra.bytes[i] = u8(next_draw(generator, past));
 }
 
 TBS_FUNCTION void switch_on(Machine &machine, Random &random) {
     for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(random.below(256));
     power(machine, random.below(75));
-    if (!Constants::cartridge_ram || !machine.facts.extra_ram) return;
-    for (u8 &byte : machine.extra.bytes) byte = u8(random.below(256));
+    const u32 extra = machine.facts.extra_ram ? EXTRA_RAM : 0;
+    for (u32 i = 0; i < extra; ++i) machine.extra.bytes[i] = u8(random.below(256));
 }
 
 // What the reference does with a console before its first episode: it finds out the television, and resets once.

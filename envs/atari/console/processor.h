@@ -350,8 +350,8 @@ struct Processor {
         pc = target;
     }
 
-    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped. Returns how many
-    // instructions these are, of `left` at most.
+    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped. Returns how
+    // many instructions these are, of `left` at most.
     TBS_METHOD i32 skip_waiting(i32 left) {
         const u32 at = pc - machine.code_first;
         if (at >= machine.code_count) return 0;

@@ -57,6 +57,12 @@ def tia_rom(seed: int) -> bytes:
     return rom(INIT, [*code, LDA, 0, STA, 0x01])
 
 
+def atari(**options: Any) -> atari_env.Atari:
+    """An environment with a ROM of our own."""
+    with mock.patch.object(atari_env, "read_rom", lambda name, path: tia_rom(3)):
+        return atari_env.Atari(game="superman", full_action_set=True, noop_max=2, sticky_actions=0.25, **options)
+
+
 def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any) -> torch_batchsim.TorchVectorEnv:
     """Worlds that play the ROM as if it were Superman's, which has no modes and ends for a certain byte only."""
     vector = {"num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True, **AS_ALE}

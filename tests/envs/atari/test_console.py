@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 from model_6507 import OPCODES, Model
-from own_roms import INIT, LDA, STA, ale_console, console, picture, rom, tia_rom
+from own_roms import INIT, LDA, STA, ale_console, atari, console, picture, rom, tia_rom
 from support import assert_same_bits, snapshot
-from torch_batchsim.envs.atari import env as atari_env
 
 from torch_batchsim import Simulator, WorldFault
 from torch_batchsim.build import emulation
@@ -194,9 +193,8 @@ def played(made: Any, steps: int, **options: Any) -> Any:
 
 @pytest.mark.full
 @pytest.mark.parametrize("obs", ["ram", "rgb", "84x84"])
-def test_executors_have_the_same_bits(monkeypatch: pytest.MonkeyPatch, obs: str) -> None:
-    monkeypatch.setattr(atari_env, "read_rom", lambda name, path: tia_rom(3))
-    made = atari_env.Atari(game="superman", obs=obs, full_action_set=True, noop_max=2, sticky_actions=0.25)
+def test_executors_have_the_same_bits(obs: str) -> None:
+    made = atari(obs=obs)
     program = Program(made)
     first = played(made, 3)
     assert_same_bits(first, played(made, 3, executor="per_world"))

@@ -22,6 +22,7 @@ setup(
         *(f"torch_batchsim.{package}" for package in find_packages("torch_batchsim")),
         "torch_batchsim.template",  # files for torch_batchsim.new, which are not imported
         *under("envs"),
+        "torch_batchsim.envs.atari.console",  # headers
         "torch_batchsim.envs.overcooked.layouts",  # data files; a folder with an importable name is a package
         *under("train"),
         "torch_batchsim.csrc",
@@ -38,7 +39,7 @@ setup(
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
         "torch_batchsim.template": ["*"],
-        **{package: ["*.h"] for package in under("envs")},
+        **{package: ["*.h"] for package in (*under("envs"), "torch_batchsim.envs.atari.console")},
         "torch_batchsim.envs.overcooked.layouts": ["*"],
         **{
             ".".join(["torch_batchsim.csrc", *part]): ["*.h", "*.cuh", "*.cpp", "*.cu"]

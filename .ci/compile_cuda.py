@@ -22,11 +22,12 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("tests/common", "tests/torch_batchsim/translate", "examples/experiments")
+FOLDERS = ("tests/common", "tests/envs/atari", "tests/torch_batchsim/translate", "examples/experiments")
 sys.path[:0] = [str(ROOT / folder) for folder in FOLDERS]
 
 from environments.vault import Vault  # noqa: E402
 from micro import Micro  # noqa: E402
+from own_roms import atari  # noqa: E402
 from sass import cuobjdump, disassembled, unsafe  # noqa: E402
 from support import COMPILED  # noqa: E402
 from test_constructs import Cases  # noqa: E402
@@ -42,11 +43,12 @@ from torch_batchsim.resolve.executors import EXECUTORS  # noqa: E402
 from torch_batchsim.resolve.program import Program  # noqa: E402
 
 ARCHITECTURES = {"graph": "90", "megakernel": "80", "per_world": "90", "inside": "90"}  # by executor
-LARGE = ("ant", "hideseek", "gallery", "shelf", "stool")  # with rigid bodies, and what else lanes do
+LARGE = ("ant", "atari", "hideseek", "gallery", "shelf", "stool")  # with rigid bodies, processors, what lanes do
 ENVIRONMENTS = {
     **COMPILED,
     "cases": Cases,
     "garden": Garden,
+    "atari": atari,
     "vault": Vault,
     "micro": Micro,
     "hideseek": HideSeek,

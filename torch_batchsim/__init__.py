@@ -49,6 +49,8 @@ from .declare.python_systems import (  # noqa: E402
     zeros,
 )
 from .declare.schema import AgentEnd, Archetype, Bundle, Component, Repeat, Reward, TaskGraph, component  # noqa: E402
+from .envs.atari.games import GAMES as _GAMES  # noqa: E402
+from .envs.atari.games import class_name as _class_name  # noqa: E402
 from .errors import (  # noqa: E402
     BuildError,
     BuildWarning,
@@ -196,3 +198,6 @@ register("torch_batchsim/TagContinuous-v0", "torch_batchsim.envs.tag:TagContinuo
 register("torch_batchsim/TagGrid-v0", "torch_batchsim.envs.tag:TagGrid")
 for _game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):
     register(f"torch_batchsim/MinAtar-{_game}-v0", f"torch_batchsim.envs.minatar:{_game}", max_episode_steps=5000)
+register("torch_batchsim/Atari-v0", "torch_batchsim.envs.atari:Atari")
+for _game in map(_class_name, _GAMES):
+    register(f"torch_batchsim/{_game}-v0", f"torch_batchsim.envs.atari:{_game}")

@@ -1,0 +1,187 @@
+// The beam of the TIA: what it draws, and which objects it sees collide. It follows the processor late: registers that
+// change what it draws let it catch up first.
+#pragma once
+
+// Bits of Tia::collisions: bit 2r is bit 7 of the register r, bit 2r + 1 its bit 6.
+TBS_FUNCTION u32 collisions_of(const u64 (&lit)[OBJECTS]) {
+    const u64 p0 = lit[PLAYER0], p1 = lit[PLAYER1], m0 = lit[MISSILE0], m1 = lit[MISSILE1], ball = lit[BALL];
+    const u64 field = lit[PLAYFIELD];
+    u32 found = u32{(m0 & p1) != 0} | u32{(m0 & p0) != 0} << 1 | u32{(m1 & p0) != 0} << 2 | u32{(m1 & p1) != 0} << 3;
+    found |= u32{(p0 & field) != 0} << 4 | u32{(p0 & ball) != 0} << 5;
+    found |= u32{(p1 & field) != 0} << 6 | u32{(p1 & ball) != 0} << 7;
+    found |= u32{(m0 & field) != 0} << 8 | u32{(m0 & ball) != 0} << 9;
+    found |= u32{(m1 & field) != 0} << 10 | u32{(m1 & ball) != 0} << 11;
+    found |= u32{(ball & field) != 0} << 12;
+    found |= u32{(p0 & p1) != 0} << 14 | u32{(m0 & m1) != 0} << 15;
+    return found;
+}
+
+// The bits [first, end) of the columns of a word, which begins at column 64 * word.
+TBS_FUNCTION u64 part_of(i32 first, i32 end, i32 word) {
+    const i32 low = max(first - 64 * word, 0), high = min(end - 64 * word, 64);
+    return low >= high ? 0 : (~u64{0} << low) & (~u64{0} >> (64 - high));
+}
+
+TBS_FUNCTION void collide(Machine &machine, i32 first, i32 end) {
+    for (i32 word = first >> 6; word <= (end - 1) >> 6; ++word) {
+        const u64 part = part_of(first, end, word);
+        u64 lit[OBJECTS], any = 0, several = 0;
+        for (u32 i = 0; i < OBJECTS; ++i) {
+            lit[i] = machine.columns[i].words[word] & part;
+            several |= any & lit[i];
+            any |= lit[i];
+        }
+        if (several) machine.tia.collisions = u16(machine.tia.collisions | collisions_of(lit));
+    }
+}
+
+// Each of the lowest 8 bits as a byte of zeros or ones, the lowest first.
+TBS_FUNCTION u64 bytes_of(u32 bits) {
+    const u64 spread = u64{bits & 0x7F} * 0x0002040810204081 | u64{bits & 0x80} << 49;
+    return (spread & 0x0101010101010101) * 0xFF;
+}
+
+TBS_FUNCTION void store_eight(u8 *to, u64 bytes) {
+    TBS_UNROLL
+    for (u32 i = 0; i < 8; ++i) to[i] = u8(bytes >> (8 * i));
+}
+
+TBS_FUNCTION u64 load_eight(const u8 *from) {
+    u64 bytes = 0;
+    TBS_UNROLL
+    for (u32 i = 0; i < 8; ++i) bytes |= u64{from[i]} << (8 * i);
+    return bytes;
+}
+
+TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
+    const Tia &tia = machine.tia;
+    if (tia.blanked) {
+        for (i32 x = first; x < end; ++x) line[x] = 0;
+        return;
+    }
+    const u64 every = 0x0101010101010101;
+    const u64 background = tia.colors[3] * every;
+    const u64 pick0 = (tia.colors[0] * every) ^ background, pick1 = (tia.colors[1] * every) ^ background;
+    const u64 pick_field = (tia.colors[2] * every) ^ background;
+    const bool priority = tia.control >> 2 & 1, score = !priority && (tia.control >> 1 & 1);
+    for (i32 word = first >> 6; word <= (end - 1) >> 6; ++word) {
+        u64 first_player = machine.columns[PLAYER0].words[word] | machine.columns[MISSILE0].words[word];
+        u64 second_player = machine.columns[PLAYER1].words[word] | machine.columns[MISSILE1].words[word];
+        const u64 field = machine.columns[PLAYFIELD].words[word], ball = machine.columns[BALL].words[word];
+        u64 behind = field | ball;
+        if (priority) {
+            first_player &= ~behind;
+            second_player &= ~behind & ~first_player;
+        } else if (score) {
+            const u64 left = part_of(0, 80, word);
+            first_player |= field & left;
+            second_player = (second_player | (field & ~left)) & ~first_player;
+            behind &= ~(first_player | second_player);
+        } else {
+            second_player &= ~first_player;
+            behind &= ~(first_player | second_player);
+        }
+        const i32 from = max(first, 64 * word), to = min(end, 64 * word + 64);
+        for (i32 x = from & ~7; x < to; x += 8) {
+            const i32 shift = x - 64 * word;
+            const u32 bits0 = u32(first_player >> shift) & 0xFF, bits1 = u32(second_player >> shift) & 0xFF;
+            const u32 bits2 = u32(behind >> shift) & 0xFF;
+            u64 bytes = background;
+            if (bits0 | bits1 | bits2) {
+                bytes ^= (pick0 & bytes_of(bits0)) ^ (pick1 & bytes_of(bits1)) ^ (pick_field & bytes_of(bits2));
+            }
+            if (x < from || x + 8 > to) {  // the others keep what they show
+                u64 part = ~u64{0};
+                if (x < from) part &= ~u64{0} << (8 * (from - x));
+                if (x + 8 > to) part &= ~u64{0} >> (8 * (x + 8 - to));
+                bytes = (bytes & part) | (load_eight(line + x) & ~part);
+            }
+            store_eight(line + x, bytes);
+        }
+    }
+}
+
+TBS_FUNCTION u8 *current_line(const Machine &machine) {
+    return machine.pictures + (machine.tia.picture * Constants::lines + machine.tia.line) * WIDTH;
+}
+
+// The clocks [first, end) of a line.
+TBS_FUNCTION void piece(Machine &machine, i32 first, i32 end) {
+    if (end <= BLANK) return;
+    Tia &tia = machine.tia;
+    const i32 x = max(first - BLANK, 0), to = end - BLANK;
+    if (machine.dirty) {
+        machine.on = objects_on(tia);
+        u64 lit[OBJECTS];
+        for (u32 i = 0; i < OBJECTS; ++i) lit[i] = machine.on >> i & 1;
+        machine.pairs = collisions_of(lit);
+        if (machine.drawing || machine.pairs) update_columns(machine);
+    }
+    if (!tia.blanked && machine.pairs & ~tia.collisions) collide(machine, x, to);
+    if (machine.drawing) {
+        u8 *line = current_line(machine);
+        draw(machine, line, x, to);
+        if (tia.comb) {
+            for (i32 i = x; i < min(to, 8); ++i) line[i] = 0;
+        }
+    }
+    if (tia.comb && x < 8 && to >= 8) tia.comb = 0;
+}
+
+TBS_FUNCTION void star_step(Machine &machine) {
+    constexpr i32 moves[4] = {18, 33, 0, 17};
+    Tia &tia = machine.tia;
+    tia.star_phase = (tia.star_phase + 1) & 3;
+    const i32 x = tia.x[MISSILE0] - moves[tia.star_phase];
+    tia.x[MISSILE0] = u8(x < 0 ? x + WIDTH : x);
+    tia.star_shape = tia.star_phase == 1 ? 1 : tia.star_phase == 2 ? 2 : 0;
+    machine.dirty |= 1u << MISSILE0;
+}
+
+TBS_FUNCTION void end_line(Machine &machine) {
+    Tia &tia = machine.tia;
+    tia.left = LINE;
+    tia.line += 1;
+    if (tia.mirrored != (tia.control & 1)) {
+        tia.mirrored = tia.control & 1;
+        machine.dirty |= 1u << PLAYFIELD;
+    }
+    for (u32 i = 0; i < 2; ++i) {
+        machine.dirty |= u32{tia.skip_first[i]} << (PLAYER0 + i);
+        tia.skip_first[i] = 0;
+    }
+    if (tia.star) star_step(machine);
+}
+
+// Lines that are as the one before.
+TBS_FUNCTION void copy_line(Machine &machine) {
+    u8 *to = current_line(machine);
+    const u8 *from = to - WIDTH;
+    for (i32 x = 0; x < WIDTH; ++x) to[x] = from[x];
+}
+
+// Lets the beam reach `due`.
+TBS_CALLED void catch_up(Machine &machine) {
+    Tia &tia = machine.tia;
+    const i32 clock = min(machine.due, machine.stop);
+    if (clock <= tia.last) return;
+    while (clock > tia.last + i32(tia.left)) {
+        piece(machine, LINE - tia.left, LINE);
+        tia.last += tia.left;
+        end_line(machine);
+        bool first = true;  // of the whole lines that follow
+        while (clock > tia.last + LINE && !tia.comb && !tia.star) {
+            if (first) {
+                piece(machine, 0, LINE);
+            } else if (machine.drawing) {
+                copy_line(machine);
+            }
+            first = false;
+            tia.last += LINE;
+            tia.line += 1;
+        }
+    }
+    piece(machine, LINE - tia.left, LINE - tia.left + (clock - tia.last));
+    tia.left = u8(tia.left - (clock - tia.last));
+    tia.last = clock;
+}

@@ -1,0 +1,54 @@
+// One console while it runs a frame: its components, and what they are computed from, which no state holds.
+#pragma once
+
+constexpr i32 LINE = 228, BLANK = 68, WIDTH = 160;  // colour clocks of a line, of its blank part, of what is seen
+constexpr i32 NEVER = 0x7FFFFFFF;
+constexpr i32 MOST_INSTRUCTIONS = 25000;  // of a frame
+
+constexpr u32 PLAYER0 = 0, PLAYER1 = 1, MISSILE0 = 2, MISSILE1 = 3, BALL = 4, PLAYFIELD = 5, OBJECTS = 6;
+
+constexpr u8 MAPPER_PLAIN = 0, MAPPER_F8 = 1, MAPPER_F6 = 2, MAPPER_E0 = 3, MAPPER_FE = 4, MAPPER_DPC = 5;
+
+// A bit for each column of a line.
+struct Columns {
+    u64 words[3];
+};
+
+// What is held and pressed during a frame.
+struct Inputs {
+    u8 joysticks;  // SWCHA
+    u8 console;    // SWCHB
+    u8 fires;      // bit 7 of INPT4, INPT5 in bits 0, 1
+};
+
+struct Machine {
+    Cpu &cpu;
+    Ram &ram;
+    Riot &riot;
+    Tia &tia;
+    Cartridge &cartridge;
+    CartridgeRam &extra;
+    const Plug &facts;
+    const u8 *rom;
+    u8 *pictures;  // two, or nullptr where no picture is drawn
+    Inputs inputs{};
+
+    // Cartridge: offsets into the ROM of windows of 1 KiB, by bits 10, 11 and 13 of the address.
+    u16 windows[12] = {};
+    u32 plain_first = 0, plain_count = 0;  // addresses, of 4 KiB, that only read the ROM
+    // Where instructions are fetched now: `code` is the byte at the address code_first. code_count is 0 after a change.
+    const u8 *code = nullptr;
+    u32 code_first = 0, code_count = 0;
+
+    // Beam
+    i32 stop = 0;         // the clock at which the picture ends
+    i32 due = 0;          // the clock up to which the registers are valid as they are
+    i32 clock_limit = 0;  // the clock at which a frame without VSYNC ends
+    u32 dirty = 0;        // objects whose columns are out of date
+    u32 on = 0;           // objects that show at all
+    u32 pairs = 0;        // of these, as bits of Tia::collisions
+    Columns columns[OBJECTS] = {};
+    bool drawing = false, over = false;
+    bool finds_out = false;  // which television it needs, as an American one
+    u8 jam = 0;  // an opcode that halts
+};

@@ -1,0 +1,125 @@
+// The six objects of the TIA as bits of columns: where on a line each one shows.
+#pragma once
+
+TBS_FUNCTION u32 reversed(u32 byte) {
+    byte = (byte & 0x55) << 1 | (byte >> 1 & 0x55);
+    byte = (byte & 0x33) << 2 | (byte >> 2 & 0x33);
+    return (byte & 0x0F) << 4 | byte >> 4;
+}
+
+// Each of the lowest 16 bits four times.
+TBS_FUNCTION u64 four_times(u64 bits) {
+    bits = (bits | bits << 24) & 0x000000FF000000FF;
+    bits = (bits | bits << 12) & 0x000F000F000F000F;
+    bits = (bits | bits << 6) & 0x0303030303030303;
+    bits = (bits | bits << 3) & 0x1111111111111111;
+    return bits * 15;
+}
+
+TBS_FUNCTION u64 twice(u64 byte) {
+    byte = (byte | byte << 4) & 0x0F0F;
+    byte = (byte | byte << 2) & 0x3333;
+    byte = (byte | byte << 1) & 0x5555;
+    return byte * 3;
+}
+
+// Up to 32 columns at x, which may reach beyond column 159.
+TBS_FUNCTION void put(Columns &columns, u64 bits, u32 x) {
+    x = x >= WIDTH ? x - WIDTH : x;
+    const u32 word = x >> 6, shift = x & 63;
+    columns.words[word] |= bits << shift;
+    if (word < 2) columns.words[word + 1] |= (bits >> 1) >> (63 - shift);
+}
+
+// What reaches beyond column 159 shows at column 0.
+TBS_FUNCTION void wrap(Columns &columns) {
+    columns.words[0] |= columns.words[2] >> 32;
+    columns.words[2] &= 0xFFFFFFFF;
+}
+
+// The offsets of copies 1 and 2 by NUSIZ; 0: none.
+TBS_FUNCTION u32 second_copy(u32 mode) {
+    return mode == 1 || mode == 3 ? 16 : mode == 2 || mode == 6 ? 32 : mode == 4 ? 64 : 0;
+}
+TBS_FUNCTION u32 third_copy(u32 mode) { return mode == 3 ? 32 : mode == 6 ? 64 : 0; }
+
+TBS_FUNCTION u8 graphics_of(const Tia &tia, u32 player) {
+    return tia.vertical_delay[player] ? tia.delayed[player] : tia.graphics[player];
+}
+
+TBS_FUNCTION bool missile_shows(const Tia &tia, u32 missile) { return tia.missile_on[missile] && !tia.locked[missile]; }
+
+TBS_FUNCTION bool ball_shows(const Tia &tia) { return tia.vertical_delay[2] ? tia.ball_delayed : tia.ball_on; }
+
+TBS_FUNCTION u32 objects_on(const Tia &tia) {
+    u32 on = 0;
+    on |= u32{graphics_of(tia, 0) != 0} << PLAYER0 | u32{graphics_of(tia, 1) != 0} << PLAYER1;
+    on |= u32{missile_shows(tia, 0)} << MISSILE0 | u32{missile_shows(tia, 1)} << MISSILE1;
+    on |= u32{ball_shows(tia)} << BALL;
+    on |= u32{(tia.playfield[0] | tia.playfield[1] | tia.playfield[2]) != 0} << PLAYFIELD;
+    return on;
+}
+
+TBS_FUNCTION Columns copies(u64 bits, u32 x, u32 mode, bool first) {
+    Columns columns{};
+    const u32 second = second_copy(mode), third = third_copy(mode);
+    if (first) put(columns, bits, x);
+    if (second) put(columns, bits, x + second);
+    if (third) put(columns, bits, x + third);
+    wrap(columns);
+    return columns;
+}
+
+TBS_FUNCTION Columns player_columns(const Tia &tia, u32 player) {
+    const u32 graphics = graphics_of(tia, player), mode = tia.copies[player] & 7;
+    const u32 bits = tia.reflected[player] ? graphics : reversed(graphics);
+    const bool first = !tia.skip_first[player];
+    if (mode == 5) return copies(twice(bits), u32(tia.x[player]) + 1, mode, first);
+    if (mode == 7) return copies(four_times(bits), u32(tia.x[player]) + 1, mode, first);
+    return copies(bits, tia.x[player], mode, first);
+}
+
+TBS_FUNCTION Columns missile_columns(const Tia &tia, u32 missile) {
+    u32 width = 1u << (tia.copies[missile] >> 4 & 3);
+    if (missile == 0 && tia.star_shape == 1 && width < 2) width = 2;
+    const u64 bits = (u64{1} << width) - 1;
+    return copies(bits, tia.x[MISSILE0 + missile], tia.copies[missile] & 7, true);
+}
+
+TBS_FUNCTION Columns ball_columns(const Tia &tia) {
+    const u64 bits = (u64{1} << (1u << (tia.control >> 4 & 3))) - 1;
+    return copies(bits, tia.x[BALL], 0, true);
+}
+
+// Twenty cells of four columns in the left half, again or reversed in the right one.
+TBS_FUNCTION Columns playfield_columns(const Tia &tia) {
+    const u32 low = tia.playfield[0] >> 4, middle = reversed(tia.playfield[1]), high = tia.playfield[2];
+    const u32 cells = low | middle << 4 | high << 12;
+    const u32 mirrored = reversed(high) | u32(tia.playfield[1]) << 8 | (reversed(tia.playfield[0]) & 15) << 16;
+    const u32 right = tia.mirrored ? mirrored : cells;
+    Columns columns;
+    columns.words[0] = four_times(cells & 0xFFFF);
+    columns.words[1] = four_times(cells >> 16) | four_times(right & 0xFFF) << 16;
+    columns.words[2] = four_times(right >> 12);
+    return columns;
+}
+
+TBS_FUNCTION void update_columns(Machine &machine) {
+    const Tia &tia = machine.tia;
+    const u32 dirty = machine.dirty;
+    const Columns none{};
+    for (u32 i = 0; i < 2; ++i) {
+        if (dirty >> (PLAYER0 + i) & 1) {
+            machine.columns[PLAYER0 + i] = machine.on >> (PLAYER0 + i) & 1 ? player_columns(tia, i) : none;
+        }
+        if (dirty >> (MISSILE0 + i) & 1) {
+            machine.columns[MISSILE0 + i] = machine.on >> (MISSILE0 + i) & 1 ? missile_columns(tia, i) : none;
+        }
+    }
+    if (tia.star_shape == 2) machine.columns[MISSILE0] = none;  // hidden for this line
+    if (dirty >> BALL & 1) machine.columns[BALL] = machine.on >> BALL & 1 ? ball_columns(tia) : none;
+    if (dirty >> PLAYFIELD & 1) {
+        machine.columns[PLAYFIELD] = machine.on >> PLAYFIELD & 1 ? playfield_columns(tia) : none;
+    }
+    machine.dirty = 0;
+}

@@ -1,0 +1,618 @@
+// The 6507. Time counts by instruction: its cycles are over before its operand is read or its result written.
+#pragma once
+
+// The modes of an operation that reads: those of ORA, AND, EOR, ADC, LDA, CMP, SBC.
+#define ATARI_READS(base, operation)                              \
+    case base + 0x01: operation(indirect_x()); break;             \
+    case base + 0x05: operation(zero_page()); break;              \
+    case base + 0x09: operation(immediate()); break;              \
+    case base + 0x0D: operation(absolute()); break;               \
+    case base + 0x11: operation(indirect_y()); break;             \
+    case base + 0x15: operation(zero_page_by(x)); break;          \
+    case base + 0x19: operation(absolute_by(y)); break;           \
+    case base + 0x1D: operation(absolute_by(x)); break;
+
+// An operation that reads a byte at `address`, where `bus` is on the bus, and writes it back.
+#define ATARI_CHANGE(cycles, bytes, address, operation)           \
+    {                                                             \
+        takes(cycles, bytes);                                     \
+        const u32 where = address;                                \
+        put(where, operation(at(where, where >> 8)));             \
+        break;                                                    \
+    }
+
+// The modes of ASL, ROL, LSR, ROR, DEC, INC.
+#define ATARI_CHANGES(base, operation)                                                               \
+    case base + 0x06:                                                                                \
+        takes(5, 2);                                                                                 \
+        put_zero_page(low, operation(at_zero_page(low)));                                            \
+        break;                                                                                       \
+    case base + 0x0E: ATARI_CHANGE(6, 3, word(), operation)                                          \
+    case base + 0x16:                                                                                \
+        takes(6, 2);                                                                                 \
+        put_zero_page(low + x, operation(at_zero_page((low + x) & 0xFF)));                           \
+        break;                                                                                       \
+    case base + 0x1E: ATARI_CHANGE(7, 3, word_by(x), operation)
+
+// The modes of the undocumented ones that read and write.
+#define ATARI_DOUBLES(base, operation)                                                               \
+    case base + 0x03: ATARI_CHANGE(8, 2, pointer_by_x(), operation)                                  \
+    case base + 0x07:                                                                                \
+        takes(5, 2);                                                                                 \
+        put_zero_page(low, operation(at_zero_page(low)));                                            \
+        break;                                                                                       \
+    case base + 0x0F: ATARI_CHANGE(6, 3, word(), operation)                                          \
+    case base + 0x13: ATARI_CHANGE(8, 2, indirect_y_address(), operation)                            \
+    case base + 0x17:                                                                                \
+        takes(6, 2);                                                                                 \
+        put_zero_page(low + x, operation(at_zero_page((low + x) & 0xFF)));                           \
+        break;                                                                                       \
+    case base + 0x1B: ATARI_CHANGE(7, 3, word_by(y), operation)                                      \
+    case base + 0x1F: ATARI_CHANGE(7, 3, word_by(x), operation)
+
+#define ATARI_WRITE(cycles, bytes, address, value)                \
+    {                                                             \
+        takes(cycles, bytes);                                     \
+        const u32 where = address;                                \
+        put(where, value);                                        \
+        break;                                                    \
+    }
+
+#define ATARI_WRITE_ZERO_PAGE(cycles, address, value)             \
+    {                                                             \
+        takes(cycles, 2);                                         \
+        put_zero_page(address, value);                            \
+        break;                                                    \
+    }
+
+// An instruction of one byte.
+#define ATARI_PLAIN(does)                                         \
+    {                                                             \
+        takes(2, 1);                                              \
+        does;                                                     \
+        break;                                                    \
+    }
+
+// Bytes of an instruction.
+TBS_FUNCTION u32 length_of(u32 opcode) {
+    const u32 low = opcode & 0x1F, group = opcode & 0x0F;
+    if (opcode == 0x20) return 3;
+    if (opcode == 0x00 || opcode == 0x40 || opcode == 0x60) return 1;
+    if (group >= 0x0C || low == 0x19 || low == 0x1B) return 3;
+    if (group == 0x08 || group == 0x0A) return 1;
+    if (group == 0x02 && opcode != 0x82 && opcode != 0xA2 && opcode != 0xC2 && opcode != 0xE2) return 1;
+    return 2;
+}
+
+// Where instructions around `pc` lie in the ROM. False where fetching three bytes there could have effects.
+TBS_CALLED bool find_code(Machine &machine, u32 pc) {
+    const bool split = machine.facts.mapper == MAPPER_E0;  // into windows of their own
+    const u32 size = split ? 0x400 : 0x1000, page = pc & (0x10000 - size);
+    const u32 first = split ? 0 : machine.plain_first;
+    const u32 end = min(size, machine.plain_first + machine.plain_count - (page & 0xFFF)) - 2;
+    const u32 at = pc - page;
+    if (!(pc & 0x1000) || at < first || at >= end) return false;
+    machine.code_first = page + first;
+    machine.code_count = end - first;
+    machine.code = machine.rom + machine.windows[page >> 10 & 11] + first;
+    return true;
+}
+
+struct Processor {
+    Machine &machine;
+    i32 cycle;
+    u32 pc, a, x, y, sp;
+    u32 negative;  // bit 7 counts
+    u32 nonzero;   // 0: the flag Z is set
+    u32 carry, overflow, decimal, interrupt;
+    u32 opcode, low, high;  // bytes of the instruction
+
+    TBS_METHOD Processor(Machine &of)
+        : machine(of), cycle(of.cpu.cycle), pc(of.cpu.pc), a(of.cpu.a), x(of.cpu.x), y(of.cpu.y), sp(of.cpu.sp),
+          opcode(0), low(0), high(0) {
+        set_flags(of.cpu.flags);
+    }
+
+    TBS_METHOD void store() {
+        Cpu &cpu = machine.cpu;
+        cpu.cycle = cycle;
+        cpu.pc = u16(pc);
+        cpu.a = u8(a);
+        cpu.x = u8(x);
+        cpu.y = u8(y);
+        cpu.sp = u8(sp);
+        cpu.flags = u8(flags());
+    }
+
+    // Flags --------------------------------------------------------------------------------------------------------
+    TBS_METHOD u32 flags() const {
+        const u32 zero = nonzero == 0;
+        return (negative & 0x80) | overflow << 6 | 0x30 | decimal << 3 | interrupt << 2 | zero << 1 | carry;
+    }
+    TBS_METHOD void set_flags(u32 byte) {
+        negative = byte;
+        overflow = byte >> 6 & 1;
+        decimal = byte >> 3 & 1;
+        interrupt = byte >> 2 & 1;
+        nonzero = ~byte & 2;
+        carry = byte & 1;
+    }
+    TBS_METHOD u32 judged(u32 byte) {
+        negative = nonzero = byte;
+        return byte;
+    }
+
+    // Operands -----------------------------------------------------------------------------------------------------
+    TBS_METHOD u32 word() const { return low | high << 8; }
+    TBS_METHOD void takes(i32 cycles, u32 bytes) {
+        cycle += cycles;
+        pc += bytes;
+    }
+    TBS_METHOD u32 at(u32 address, u32 bus) { return read(machine, address, bus, cycle); }
+    TBS_METHOD u32 at_zero_page(u32 address) { return read_zero_page(machine, address, low, cycle); }
+    TBS_METHOD u32 immediate() {
+        takes(2, 2);
+        return low;
+    }
+    TBS_METHOD u32 zero_page() {
+        takes(3, 2);
+        return at_zero_page(low);
+    }
+    TBS_METHOD u32 zero_page_by(u32 index) {
+        takes(4, 2);
+        return at_zero_page((low + index) & 0xFF);
+    }
+    TBS_METHOD u32 absolute() {
+        takes(4, 3);
+        return at(word(), high);
+    }
+    TBS_METHOD u32 absolute_by(u32 index) {
+        const u32 address = word() + index;
+        takes(4 + i32{(low + index) > 0xFF}, 3);
+        return at(address & 0xFFFF, high);
+    }
+    // A pointer in page zero; one at 0xFF has its high byte at 0x100.
+    TBS_METHOD u32 pointer(u32 where) {
+        const u32 first = at_zero_page(where);
+        if (where == 0xFF) return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
+        return first | u32{read_zero_page(machine, where + 1, first, cycle)} << 8;
+    }
+    TBS_METHOD u32 pointer_by_x() { return pointer((low + x) & 0xFF); }
+    TBS_METHOD u32 indirect_x() {
+        takes(6, 2);
+        const u32 address = pointer_by_x();
+        return at(address, address >> 8);
+    }
+    TBS_METHOD u32 indirect_y() {
+        takes(5, 2);
+        const u32 base = pointer(low);
+        cycle += (base & 0xFF) + y > 0xFF;
+        return at((base + y) & 0xFFFF, base >> 8);
+    }
+    TBS_METHOD u32 indirect_y_address() { return (pointer(low) + y) & 0xFFFF; }
+    TBS_METHOD u32 word_by(u32 index) const { return (word() + index) & 0xFFFF; }
+
+    TBS_METHOD void put(u32 address, u32 value) { cycle = write(machine, address, u8(value), cycle, true); }
+    TBS_METHOD void put_zero_page(u32 address, u32 value) {
+        cycle = write_zero_page(machine, address & 0xFF, u8(value), cycle, true);
+    }
+
+    // Stack --------------------------------------------------------------------------------------------------------
+    TBS_METHOD void push(u32 value, bool after_read) {
+        cycle = write_zero_page(machine, sp, u8(value), cycle, after_read);
+        sp = (sp - 1) & 0xFF;
+    }
+    TBS_METHOD u32 pull(u32 bus) {
+        sp = (sp + 1) & 0xFF;
+        return read_zero_page(machine, sp, bus, cycle);
+    }
+    // The first byte of an instruction: the one below it has been read before.
+    TBS_METHOD u32 pull() { return pull(sp & 0x80 ? machine.ram.bytes[sp & 0x7F] : opcode); }
+
+    // Operations ---------------------------------------------------------------------------------------------------
+    TBS_METHOD void lda(u32 m) { a = judged(m); }
+    TBS_METHOD void ldx(u32 m) { x = judged(m); }
+    TBS_METHOD void ldy(u32 m) { y = judged(m); }
+    TBS_METHOD void lax(u32 m) { a = x = judged(m); }
+    TBS_METHOD void ora(u32 m) { a = judged(a | m); }
+    TBS_METHOD void land(u32 m) { a = judged(a & m); }
+    TBS_METHOD void eor(u32 m) { a = judged(a ^ m); }
+    TBS_METHOD void nop(u32) {}
+    TBS_METHOD void compare(u32 with, u32 m) {
+        carry = with >= m;
+        judged((with - m) & 0xFF);
+    }
+    TBS_METHOD void cmp(u32 m) { compare(a, m); }
+    TBS_METHOD void cpx(u32 m) { compare(x, m); }
+    TBS_METHOD void cpy(u32 m) { compare(y, m); }
+    TBS_METHOD void bit(u32 m) {
+        negative = m;
+        overflow = m >> 6 & 1;
+        nonzero = a & m;
+    }
+    TBS_METHOD static constexpr u32 decimal_of(u32 byte) { return 10 * (byte >> 4) + (byte & 15); }
+    TBS_METHOD static constexpr u32 bcd_of(u32 number) { return number / 10 << 4 | number % 10; }
+    TBS_METHOD void adc(u32 m) {
+        const u32 before = a;
+        if (decimal) {
+            const u32 sum = decimal_of(a) + decimal_of(m) + carry;
+            carry = sum > 99;
+            a = bcd_of((sum & 0xFF) % 100);
+        } else {
+            const u32 sum = a + m + carry;
+            carry = sum >> 8;
+            a = sum & 0xFF;
+        }
+        overflow = ((before ^ a) & (a ^ m)) >> 7;
+        judged(a);
+    }
+    TBS_METHOD void sbc(u32 m) {
+        const u32 before = a;
+        if (decimal) {
+            i32 difference = i32(decimal_of(a)) - i32(decimal_of(m)) - i32(1 - carry);
+            if (difference < 0) difference += 100;
+            // Digits above 9 may leave it negative; then the reference reads the number of a byte instead.
+            a = difference < 0 ? decimal_of(u32(256 + difference)) : bcd_of(u32(difference) % 100);
+            carry = before >= m + 1 - carry;
+            overflow = ((before ^ a) & (a ^ m)) >> 7;
+        } else {
+            const u32 sum = a + (m ^ 0xFF) + carry;
+            carry = sum >> 8;
+            a = sum & 0xFF;
+            overflow = ((before ^ m) & (before ^ a)) >> 7 & 1;
+        }
+        judged(a);
+    }
+    TBS_METHOD u32 asl(u32 m) {
+        carry = m >> 7;
+        return judged(m << 1 & 0xFF);
+    }
+    TBS_METHOD u32 lsr(u32 m) {
+        carry = m & 1;
+        return judged(m >> 1);
+    }
+    TBS_METHOD u32 rol(u32 m) {
+        const u32 byte = (m << 1 & 0xFF) | carry;
+        carry = m >> 7;
+        return judged(byte);
+    }
+    TBS_METHOD u32 ror(u32 m) {
+        const u32 byte = m >> 1 | carry << 7;
+        carry = m & 1;
+        return judged(byte);
+    }
+    TBS_METHOD u32 inc(u32 m) { return judged((m + 1) & 0xFF); }
+    TBS_METHOD u32 dec(u32 m) { return judged((m - 1) & 0xFF); }
+    // Undocumented ones: two operations in one.
+    TBS_METHOD u32 slo(u32 m) {
+        const u32 byte = asl(m);
+        ora(byte);
+        return byte;
+    }
+    TBS_METHOD u32 rla(u32 m) {
+        const u32 byte = rol(m);
+        land(byte);
+        return byte;
+    }
+    TBS_METHOD u32 sre(u32 m) {
+        const u32 byte = lsr(m);
+        eor(byte);
+        return byte;
+    }
+    TBS_METHOD u32 rra(u32 m) {
+        const u32 byte = ror(m);
+        adc(byte);
+        return byte;
+    }
+    TBS_METHOD u32 dcp(u32 m) {
+        const u32 byte = (m - 1) & 0xFF;
+        cmp(byte);
+        return byte;
+    }
+    TBS_METHOD u32 isb(u32 m) {
+        const u32 byte = (m + 1) & 0xFF;
+        sbc(byte);
+        return byte;
+    }
+    TBS_METHOD void anc(u32 m) {
+        land(m);
+        carry = a >> 7;
+    }
+    TBS_METHOD void alr(u32 m) { a = lsr(a & m); }
+    TBS_METHOD void arr(u32 m) {
+        const u32 both = a & m;
+        a = judged(both >> 1 | carry << 7);
+        if (!decimal) {
+            carry = a >> 6 & 1;
+            overflow = (a >> 6 ^ a >> 5) & 1;
+            return;
+        }
+        overflow = (both ^ a) >> 6 & 1;
+        if ((both & 15) + (both & 1) > 5) a = (a & 0xF0) | ((a + 6) & 15);
+        carry = both + (both & 0x10) > 0x5F;
+        if (carry) a = (a + 0x60) & 0xFF;
+    }
+    TBS_METHOD void sbx(u32 m) {
+        const u32 both = a & x;
+        carry = both >= m;
+        x = judged((both - m) & 0xFF);
+    }
+    TBS_METHOD void las(u32 m) { a = x = sp = judged(m & sp); }
+    TBS_METHOD void ane(u32 m) { a = judged((a | 0xEE) & x & m); }
+    TBS_METHOD void lxa(u32 m) { a = x = judged((a | 0xEE) & m); }
+
+    // Jumps --------------------------------------------------------------------------------------------------------
+    TBS_METHOD void branch(bool taken) {
+        takes(2, 2);
+        if (!taken) return;
+        const u32 target = (pc + low - (low >> 7 << 8)) & 0xFFFF;
+        cycle += 1 + i32{((target ^ pc) & 0xFF00) != 0};
+        pc = target;
+    }
+
+    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped. Returns how
+    // many instructions these are, of `left` at most.
+    TBS_METHOD i32 skip_waiting(i32 left) {
+        const u32 at = pc - machine.code_first;
+        if (at >= machine.code_count) return 0;
+        const u8 *code = machine.code + at;
+        if (code[0] != 0xAD || code[1] != 0x84 || code[2] != 0x02) return 0;
+        const Riot &riot = machine.riot;
+        const i32 turn = 7 + i32{((pc + 5) ^ pc) >> 8 != 0};
+        const i32 since = cycle + 3 - riot.set, expiry = (i32(riot.value) - 1) << riot.shift;  // of the next read
+        if (since < 0 || since >= expiry) return 0;
+        const i32 turns = min((expiry - since + turn - 1) / turn, left / 2);
+        cycle += turn * turns;
+        return 2 * turns;
+    }
+
+    // Fetches the instruction; through the bus where reading has effects.
+    TBS_METHOD void fetch() {
+        if (pc - machine.code_first >= machine.code_count) {
+            pc &= 0xFFFF;
+            if (!find_code(machine, pc)) return fetch_over_bus();
+        }
+        const u8 *code = machine.code + (pc - machine.code_first);
+        opcode = code[0];
+        low = code[1];
+        high = code[2];
+    }
+    TBS_METHOD void fetch_over_bus() {
+        opcode = at(pc, high);
+        const u32 length = length_of(opcode);
+        low = length > 1 ? at((pc + 1) & 0xFFFF, opcode) : opcode;
+        if (opcode == 0x20) {
+            high = low;  // JSR reads it after its pushes
+        } else {
+            high = length > 2 ? at((pc + 2) & 0xFFFF, low) : low;
+        }
+    }
+
+    TBS_METHOD void run() {
+        for (i32 left = MOST_INSTRUCTIONS; left > 0 && !machine.over; --left) {
+            fetch();
+            switch (u8(opcode)) {
+                ATARI_READS(0x00, ora)
+                ATARI_READS(0x20, land)
+                ATARI_READS(0x40, eor)
+                ATARI_READS(0x60, adc)
+                ATARI_READS(0xA0, lda)
+                ATARI_READS(0xC0, cmp)
+                ATARI_READS(0xE0, sbc)
+                ATARI_CHANGES(0x00, asl)
+                ATARI_CHANGES(0x20, rol)
+                ATARI_CHANGES(0x40, lsr)
+                ATARI_CHANGES(0x60, ror)
+                ATARI_CHANGES(0xC0, dec)
+                ATARI_CHANGES(0xE0, inc)
+                ATARI_DOUBLES(0x00, slo)
+                ATARI_DOUBLES(0x20, rla)
+                ATARI_DOUBLES(0x40, sre)
+                ATARI_DOUBLES(0x60, rra)
+                ATARI_DOUBLES(0xC0, dcp)
+                ATARI_DOUBLES(0xE0, isb)
+
+                // Stores
+                case 0x81: ATARI_WRITE(6, 2, pointer_by_x(), a)
+                case 0x84: ATARI_WRITE_ZERO_PAGE(3, low, y)
+                case 0x85: ATARI_WRITE_ZERO_PAGE(3, low, a)
+                case 0x86: ATARI_WRITE_ZERO_PAGE(3, low, x)
+                case 0x87: ATARI_WRITE_ZERO_PAGE(3, low, a & x)
+                case 0x83: ATARI_WRITE(6, 2, pointer_by_x(), a & x)
+                case 0x8C: ATARI_WRITE(4, 3, word(), y)
+                case 0x8D: ATARI_WRITE(4, 3, word(), a)
+                case 0x8E: ATARI_WRITE(4, 3, word(), x)
+                case 0x8F: ATARI_WRITE(4, 3, word(), a & x)
+                case 0x91: ATARI_WRITE(6, 2, indirect_y_address(), a)
+                case 0x94: ATARI_WRITE_ZERO_PAGE(4, low + x, y)
+                case 0x95: ATARI_WRITE_ZERO_PAGE(4, low + x, a)
+                case 0x96: ATARI_WRITE_ZERO_PAGE(4, low + y, x)
+                case 0x97: ATARI_WRITE_ZERO_PAGE(4, low + y, a & x)
+                case 0x99: ATARI_WRITE(5, 3, word_by(y), a)
+                case 0x9D: ATARI_WRITE(5, 3, word_by(x), a)
+                case 0x93: ATARI_WRITE(6, 2, indirect_y_address(), a & x & ((where >> 8) + 1))
+                case 0x9B:
+                    sp = a & x;
+                    ATARI_WRITE(5, 3, word_by(y), sp & ((where >> 8) + 1))
+                case 0x9C: ATARI_WRITE(5, 3, word_by(x), y & ((where >> 8) + 1))
+                case 0x9E: ATARI_WRITE(5, 3, word_by(y), x & ((where >> 8) + 1))
+                case 0x9F: ATARI_WRITE(5, 3, word_by(y), a & x & ((where >> 8) + 1))
+
+                // Loads and comparisons of index registers
+                case 0xA0: ldy(immediate()); break;
+                case 0xA4: ldy(zero_page()); break;
+                case 0xAC: ldy(absolute()); break;
+                case 0xB4: ldy(zero_page_by(x)); break;
+                case 0xBC: ldy(absolute_by(x)); break;
+                case 0xA2: ldx(immediate()); break;
+                case 0xA6: ldx(zero_page()); break;
+                case 0xAE: ldx(absolute()); break;
+                case 0xB6: ldx(zero_page_by(y)); break;
+                case 0xBE: ldx(absolute_by(y)); break;
+                case 0xA3: lax(indirect_x()); break;
+                case 0xA7: lax(zero_page()); break;
+                case 0xAF: lax(absolute()); break;
+                case 0xB3: lax(indirect_y()); break;
+                case 0xB7: lax(zero_page_by(y)); break;
+                case 0xBF: lax(absolute_by(y)); break;
+                case 0xC0: cpy(immediate()); break;
+                case 0xC4: cpy(zero_page()); break;
+                case 0xCC: cpy(absolute()); break;
+                case 0xE0: cpx(immediate()); break;
+                case 0xE4: cpx(zero_page()); break;
+                case 0xEC: cpx(absolute()); break;
+                case 0x24: bit(zero_page()); break;
+                case 0x2C: bit(absolute()); break;
+
+                // The accumulator and single registers
+                case 0x0A: ATARI_PLAIN(a = asl(a))
+                case 0x2A: ATARI_PLAIN(a = rol(a))
+                case 0x4A: ATARI_PLAIN(a = lsr(a))
+                case 0x6A: ATARI_PLAIN(a = ror(a))
+                case 0x88: ATARI_PLAIN(y = dec(y))
+                case 0xC8: ATARI_PLAIN(y = inc(y))
+                case 0xCA: ATARI_PLAIN(x = dec(x))
+                case 0xE8: ATARI_PLAIN(x = inc(x))
+                case 0x8A: ATARI_PLAIN(lda(x))
+                case 0x98: ATARI_PLAIN(lda(y))
+                case 0xA8: ATARI_PLAIN(ldy(a))
+                case 0xAA: ATARI_PLAIN(ldx(a))
+                case 0xBA: ATARI_PLAIN(ldx(sp))
+                case 0x9A: ATARI_PLAIN(sp = x)
+                case 0x18: ATARI_PLAIN(carry = 0)
+                case 0x38: ATARI_PLAIN(carry = 1)
+                case 0x58: ATARI_PLAIN(interrupt = 0)
+                case 0x78: ATARI_PLAIN(interrupt = 1)
+                case 0xB8: ATARI_PLAIN(overflow = 0)
+                case 0xD8: ATARI_PLAIN(decimal = 0)
+                case 0xF8: ATARI_PLAIN(decimal = 1)
+
+                // Undocumented ones with an immediate operand
+                case 0x0B:
+                case 0x2B: anc(immediate()); break;
+                case 0x4B: alr(immediate()); break;
+                case 0x6B: arr(immediate()); break;
+                case 0x8B: ane(immediate()); break;
+                case 0xAB: lxa(immediate()); break;
+                case 0xCB: sbx(immediate()); break;
+                case 0xEB: sbc(immediate()); break;
+                case 0xBB: las(absolute_by(y)); break;
+
+                // Branches and jumps
+                case 0x10: branch(!(negative & 0x80)); break;
+                case 0x30: branch(negative & 0x80); break;
+                case 0x50: branch(!overflow); break;
+                case 0x70: branch(overflow); break;
+                case 0x90: branch(!carry); break;
+                case 0xB0: branch(carry); break;
+                case 0xD0:
+                branch(nonzero);
+                if (low == 0xFB && nonzero) left -= skip_waiting(left - 1);
+                break;
+                case 0xF0: branch(!nonzero); break;
+                case 0x4C:
+                    takes(3, 0);
+                    pc = word();
+                    break;
+                case 0x6C: {
+                    takes(5, 0);
+                    const u32 where = word(), first = at(where, high);
+                    pc = first | at((where & 0xFF00) | ((where + 1) & 0xFF), first) << 8;
+                    break;
+                }
+                case 0x20: {
+                    takes(6, 2);
+                    push(pc >> 8 & 0xFF, true);
+                    push(pc & 0xFF, false);
+                    high = at(pc & 0xFFFF, pc & 0xFF);
+                    pc = word();
+                    break;
+                }
+                case 0x60: {
+                    takes(6, 0);
+                    const u32 first = pull();
+                    pc = (first | pull(first) << 8) + 1;
+                    break;
+                }
+                case 0x40: {
+                    takes(6, 0);
+                    const u32 byte = pull();
+                    set_flags(byte);
+                    const u32 first = pull(byte);
+                    pc = first | pull(first) << 8;
+                    break;
+                }
+                case 0x00: {
+                    takes(7, 2);
+                    push(pc >> 8 & 0xFF, true);
+                    push(pc & 0xFF, false);
+                    push(flags(), false);
+                    interrupt = 1;
+                    const u32 first = at(0xFFFE, flags());
+                    pc = first | at(0xFFFF, first) << 8;
+                    break;
+                }
+
+                // Stack
+                case 0x08:
+                    takes(3, 1);
+                    push(flags(), true);
+                    break;
+                case 0x28:
+                    takes(4, 1);
+                    set_flags(pull());
+                    break;
+                case 0x48:
+                    takes(3, 1);
+                    push(a, true);
+                    break;
+                case 0x68:
+                    takes(4, 1);
+                    lda(pull());
+                    break;
+
+                // Those that do nothing read their operand
+                case 0x1A:
+                case 0x3A:
+                case 0x5A:
+                case 0x7A:
+                case 0xDA:
+                case 0xEA:
+                case 0xFA: takes(2, 1); break;
+                case 0x80:
+                case 0x82:
+                case 0x89:
+                case 0xC2:
+                case 0xE2: nop(immediate()); break;
+                case 0x04:
+                case 0x44:
+                case 0x64: nop(zero_page()); break;
+                case 0x14:
+                case 0x34:
+                case 0x54:
+                case 0x74:
+                case 0xD4:
+                case 0xF4: nop(zero_page_by(x)); break;
+                case 0x0C: nop(absolute()); break;
+                case 0x1C:
+                case 0x3C:
+                case 0x5C:
+                case 0x7C:
+                case 0xDC:
+                case 0xFC: nop(absolute_by(x)); break;
+
+                default:  // halts
+                    machine.jam = u8(opcode);
+                    machine.over = true;
+                    break;
+            }
+        }
+    }
+};
+
+// Runs instructions until the frame is over.
+TBS_CALLED void execute(Machine &machine) {
+    Processor processor(machine);
+    processor.run();
+    processor.store();
+}

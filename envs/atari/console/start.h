@@ -1,0 +1,98 @@
+// How an episode starts: what the reference presses until a game can be played.
+#pragma once
+
+// A console whose frames the rules judge.
+struct Play {
+    Machine &machine;
+    Game &game;
+    u32 difficulty;
+    bool judged;
+
+    TBS_METHOD bool frame(u32 action) {
+        press(machine, action, difficulty);
+        const bool complete = run_frame(machine);
+        if (judged) judge_frame(memory(), game);
+        return complete;
+    }
+    TBS_METHOD void frames(u32 action, u32 count) {
+        for (u32 i = 0; i < count; ++i) frame(action);
+    }
+    TBS_METHOD Memory memory() const { return {machine.ram.bytes, machine.extra.bytes}; }
+};
+
+constexpr u32 MOST_PRESSES = 600;  // of SELECT, until a game shows its mode; no game needs as many
+
+TBS_FUNCTION void select_mode(Play &play, u32 wanted) {
+    const Plug &facts = play.machine.facts;
+    for (u32 i = 0; i < MOST_PRESSES; ++i) {
+        if (mode_of(play.memory(), Title(play.game.title), facts.shown_at) == i32(wanted)) return;
+        play.frames(PRESS_SELECT, facts.presses);
+        play.frame(0);
+    }
+}
+
+// Double Dunk has a menu: four lines, each of which is on or off.
+TBS_FUNCTION void next_line_of_menu(Play &play) {
+    const u8 before = play.machine.ram.bytes[0x30];
+    for (u32 i = 0; i < MOST_PRESSES && play.machine.ram.bytes[0x30] == before; ++i) {
+        play.frame(5);
+        play.frame(0);
+    }
+}
+
+TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
+    constexpr u8 bits[4] = {0x08, 0x10, 0x04, 0x20};
+    play.frame(PRESS_SELECT);
+    play.frame(0);
+    next_line_of_menu(play);
+    next_line_of_menu(play);
+    for (u32 line = 0; line < 4; ++line) {
+        const bool wanted = mode >> line & 1;
+        for (u32 i = 0; i < MOST_PRESSES && bool(play.machine.ram.bytes[0] & bits[line]) != wanted; ++i) {
+            play.frame(wanted ? 3 : 4);
+            play.frame(0);
+        }
+        if (line < 3) next_line_of_menu(play);
+    }
+    play.frames(PRESS_RESET, 4);
+    play.frame(10);
+    play.frame(0);
+}
+
+// Video Cube: SELECT changes the kind of game, RIGHT the cube. Cubes count from 1.
+TBS_FUNCTION void choose_cube(Play &play, u32 mode) {
+    constexpr u8 kinds[3] = {0, 2, 8};
+    const i32 cube = max(i32(mode / 100), 1);
+    play.frames(PRESS_RESET, 4);
+    for (u32 i = 0; i < MOST_PRESSES && play.memory().decimal(0x9F) != cube; ++i) {
+        play.frame(3);
+        play.frame(0);
+    }
+    for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kinds[mode % 100]; ++i) {
+        play.frames(PRESS_SELECT, 2);
+        play.frame(0);
+    }
+}
+
+// From a console that has just been switched on.
+TBS_FUNCTION void start_game(Play &play, const Starts &starts, u32 which) {
+    const Plug &facts = play.machine.facts;
+    play.judged = false;
+    play.frames(0, 60);
+    play.frames(PRESS_RESET, 4);
+    begin_rules(play.game, Title(facts.title));
+    play.judged = true;
+    for (u32 i = 0; i < starts.before[which].count; ++i) play.frame(starts.before[which].actions[i]);
+    if (facts.title == DOUBLE_DUNK) {
+        choose_from_menu(play, facts.mode);
+    } else if (facts.title == VIDEO_CUBE) {
+        choose_cube(play, facts.mode);
+    } else if (facts.shown_at != 0) {
+        select_mode(play, facts.mode);
+    }
+    if (facts.has_modes) play.frames(PRESS_RESET, 4);
+    play.frames(PRESS_RESET, 4);
+    for (u32 i = 0; i < starts.after[which].count; ++i) {
+        play.frames(starts.after[which].actions[i], starts.after[which].frames[i]);
+    }
+}

@@ -1,0 +1,272 @@
+// The registers of the TIA. A write acts at the end of its instruction, some registers some clocks later.
+#pragma once
+
+TBS_FUNCTION i32 clock_of_line(const Tia &tia, i32 clock) { return i32(u32(clock - tia.frame) % u32(LINE)); }
+
+// The beam sees the registers as they are up to this clock, whatever changes now.
+TBS_FUNCTION void hold_until(Machine &machine, i32 clock) { machine.due = max(machine.due, clock); }
+
+TBS_FUNCTION void change(Machine &machine, u32 objects) {
+    catch_up(machine);
+    machine.dirty |= objects;
+}
+
+TBS_FUNCTION u8 add_columns(i32 x, i32 move) {
+    x += move;
+    return u8(x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x);
+}
+
+// Columns that HMOVE adds, of the motion and the cycle of the line: late ones move less far.
+TBS_FUNCTION i32 motion_of(u32 value, i32 cycle) {
+    constexpr i8 low[21] = {-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6};
+    constexpr i8 late[20] = {6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8};
+    const i32 whole = value < 8 ? -i32(value) : 16 - i32(value);
+    if (cycle == 75) return whole;
+    if (cycle > 54) return min(0, whole + late[cycle - 55]);
+    return cycle > 20 ? 0 : max(whole, i32(low[cycle]));
+}
+
+TBS_FUNCTION void move_objects(Machine &machine, i32 clock) {
+    Tia &tia = machine.tia;
+    const i32 cycle = clock_of_line(tia, clock) / 3;
+    change(machine, (1u << OBJECTS) - 1);
+    if (machine.facts.comb && (cycle <= 20 || cycle == 75)) tia.comb = 1;
+    for (u32 i = 0; i < 5; ++i) tia.x[i] = add_columns(tia.x[i], motion_of(tia.motion[i], cycle));
+    tia.skip_first[0] = tia.skip_first[1] = 0;
+    tia.star = tia.star_shape = 0;
+    tia.moved = clock;
+}
+
+// RESP: whether the first copy shows on this line depends on where the new place falls on the old copies.
+TBS_FUNCTION void place_player(Machine &machine, u32 player, i32 clock) {
+    Tia &tia = machine.tia;
+    const i32 h = clock_of_line(tia, clock), x = h < BLANK ? 3 : (h - BLANK + 5) % WIDTH;
+    const u32 mode = tia.copies[player] & 7;
+    const i32 width = mode == 5 ? 16 : mode == 7 ? 32 : 8;
+    const i32 offsets[3] = {0, i32(second_copy(mode)), i32(third_copy(mode))};
+    bool begins = false, within = false;
+    for (u32 i = 0; i < 3; ++i) {
+        if (i > 0 && offsets[i] == 0) continue;
+        i32 behind = x - (tia.x[player] + offsets[i]) % WIDTH;
+        if (behind < 0) behind += WIDTH;
+        begins = begins || behind < 4;
+        within = within || (behind >= 4 && behind < 4 + width);
+    }
+    if (within) hold_until(machine, clock + 11);
+    change(machine, 1u << (PLAYER0 + player));
+    tia.x[player] = u8(x);
+    tia.skip_first[player] = within || !begins;
+}
+
+// RESM and RESBL, with the places that a recent HMOVE disturbs.
+TBS_FUNCTION void place_small(Machine &machine, u32 object, i32 clock) {
+    Tia &tia = machine.tia;
+    const i32 h = clock_of_line(tia, clock), since = clock - tia.moved;
+    i32 x = h < BLANK ? 2 : (h - BLANK + 4) % WIDTH;
+    if (object == MISSILE0 && since == 60 && h == 69) x = 8;
+    if (object == MISSILE1 && since == 9 && h == 18) x = 3;
+    if (object == BALL) {
+        if (since == 54 && (h == 60 || h == 69)) x = 10;
+        if (since == 9 && h == 18) x = 3;
+        if (since == 21 && h == 30) x = 6;
+        if (since == 18 && h == 27) x = 5;
+    }
+    if (tia.x[object] == x && !tia.star_shape) return;
+    change(machine, 1u << object);
+    tia.x[object] = u8(x);
+    if (object == MISSILE0) tia.star_shape = 0;
+}
+
+TBS_FUNCTION void set_graphics(Machine &machine, u32 player, u8 value) {
+    Tia &tia = machine.tia;
+    const u32 other = 1 - player;
+    const bool same = tia.graphics[player] == value && tia.delayed[other] == tia.graphics[other] &&
+                      (player == 0 || tia.ball_delayed == tia.ball_on);
+    if (same) return;
+    change(machine, 1u << PLAYER0 | 1u << PLAYER1 | (player == 1 ? 1u << BALL : 0));
+    tia.graphics[player] = value;
+    tia.delayed[other] = tia.graphics[other];
+    if (player == 1) tia.ball_delayed = tia.ball_on;
+}
+
+// A register of one byte that objects depend on.
+TBS_FUNCTION void set(Machine &machine, u8 &byte, u8 value, u32 objects) {
+    if (byte == value) return;
+    change(machine, objects);
+    byte = value;
+}
+
+TBS_FUNCTION void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
+    const i32 cycle = clock_of_line(machine.tia, clock) / 3 & 3;
+    hold_until(machine, clock + (cycle == 0 ? 4 : cycle == 1 ? 5 : cycle == 2 ? 2 : 3));
+    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD);
+}
+
+TBS_FUNCTION void set_color(Machine &machine, u32 which, u8 value) {
+    Tia &tia = machine.tia;
+    value = (value & 0xFE) | (machine.facts.pal && (tia.lines & 1));
+    if (tia.colors[which] == value) return;
+    if (machine.drawing) catch_up(machine);
+    tia.colors[which] = value;
+}
+
+TBS_FUNCTION void set_control(Machine &machine, u8 value, i32 clock) {
+    Tia &tia = machine.tia;
+    if (tia.control == value) return;
+    change(machine, 1u << BALL);
+    tia.control = value;
+    if (clock_of_line(tia, clock) < 147 && tia.mirrored != (value & 1)) {
+        tia.mirrored = value & 1;
+        machine.dirty |= 1u << PLAYFIELD;
+    }
+}
+
+TBS_FUNCTION void set_copies(Machine &machine, u32 player, u8 value) {
+    Tia &tia = machine.tia;
+    if (tia.copies[player] == value && !tia.skip_first[player] && !tia.star_shape) return;
+    change(machine, 1u << (PLAYER0 + player) | 1u << (MISSILE0 + player));
+    tia.copies[player] = value;
+    tia.skip_first[player] = 0;
+    if (player == 0) tia.star_shape = 0;
+}
+
+// RESMP: a missile that is released lies in the middle of its player.
+TBS_FUNCTION void lock_missile(Machine &machine, u32 missile, u8 locked) {
+    Tia &tia = machine.tia;
+    if (tia.locked[missile] == locked && !tia.star_shape) return;
+    change(machine, 1u << (MISSILE0 + missile));
+    if (tia.locked[missile] && !locked) {
+        const u32 mode = tia.copies[missile] & 7;
+        tia.x[MISSILE0 + missile] = add_columns(tia.x[missile], mode == 5 ? 8 : mode == 7 ? 16 : 4);
+    }
+    tia.locked[missile] = locked;
+    if (missile == 0) tia.star_shape = 0;
+}
+
+TBS_FUNCTION void set_motion(Machine &machine, u32 object, u8 value, i32 clock) {
+    Tia &tia = machine.tia;
+    if (object == MISSILE0 && clock == tia.moved + 63 && tia.motion[object] == 7 && value == 6) {
+        change(machine, 1u << MISSILE0);
+        tia.star = 1;
+        tia.star_phase = 0;
+    }
+    tia.motion[object] = value;
+}
+
+TBS_FUNCTION void set_blank(Machine &machine, u8 value, i32 cycle) {
+    Tia &tia = machine.tia;
+    hold_until(machine, 3 * cycle + 1);
+    const u8 blanked = value >> 1 & 1, dumped = value >> 7;
+    if (tia.blanked != blanked) catch_up(machine);
+    tia.blanked = blanked;
+    if (tia.dumped && !dumped) tia.dump_end = cycle;
+    tia.dumped = dumped;
+}
+
+TBS_FUNCTION void set_sync(Machine &machine, u8 value, i32 clock) {
+    Tia &tia = machine.tia;
+    if (value & 2) {
+        tia.sync_end = clock + LINE;
+    } else if (clock >= tia.sync_end) {
+        tia.sync_end = NEVER;
+        machine.over = true;
+    }
+}
+
+// Returns the cycle after the write, which WSYNC delays to the end of the line.
+TBS_CALLED i32 write_tia(Machine &machine, u32 address, u8 value, i32 cycle, bool after_read) {
+    Tia &tia = machine.tia;
+    const i32 clock = 3 * cycle;
+    if (clock >= machine.clock_limit) machine.over = true;
+    const u32 number = address & 0x3F;
+    switch (number) {
+        case 0x00: hold_until(machine, clock); set_sync(machine, value, clock); break;
+        case 0x01: set_blank(machine, value, cycle); break;
+        case 0x02:
+            if (after_read) {
+                const u32 past = u32(clock - tia.frame) % u32(LINE) / 3;
+                return past == 0 ? cycle : cycle + 76 - i32(past);
+            }
+            break;
+        case 0x04:
+        case 0x05: hold_until(machine, clock + 8); set_copies(machine, number - 0x04, value); break;
+        case 0x06:
+        case 0x07:
+        case 0x08:
+        case 0x09: hold_until(machine, clock); set_color(machine, number - 0x06, value); break;
+        case 0x0A: hold_until(machine, clock); set_control(machine, value, clock); break;
+        case 0x0B:
+        case 0x0C:
+            hold_until(machine, clock + 1);
+            set(machine, tia.reflected[number - 0x0B], value >> 3 & 1, 1u << (PLAYER0 + number - 0x0B));
+            break;
+        case 0x0D:
+        case 0x0E:
+        case 0x0F: set_playfield(machine, number - 0x0D, value, clock); break;
+        case 0x10:
+        case 0x11: hold_until(machine, clock); place_player(machine, number - 0x10, clock); break;
+        case 0x12:
+        case 0x13: hold_until(machine, clock + 8); place_small(machine, MISSILE0 + number - 0x12, clock); break;
+        case 0x14: hold_until(machine, clock); place_small(machine, BALL, clock); break;
+        case 0x1B:
+        case 0x1C: hold_until(machine, clock + 1); set_graphics(machine, number - 0x1B, value); break;
+        case 0x1D:
+        case 0x1E:
+            hold_until(machine, clock);
+            set(machine, tia.missile_on[number - 0x1D], value >> 1 & 1, 1u << (MISSILE0 + number - 0x1D));
+            break;
+        case 0x1F: hold_until(machine, clock); set(machine, tia.ball_on, value >> 1 & 1, 1u << BALL); break;
+        case 0x20:
+        case 0x21: tia.motion[number - 0x20] = value >> 4; break;
+        case 0x22:
+        case 0x23:
+        case 0x24: hold_until(machine, clock); set_motion(machine, number - 0x20, value >> 4, clock); break;
+        case 0x25:
+        case 0x26:
+        case 0x27: {
+            const u32 which = number - 0x25;
+            hold_until(machine, clock);
+            set(machine, tia.vertical_delay[which], value & 1, 1u << (which == 2 ? BALL : PLAYER0 + which));
+            break;
+        }
+        case 0x28:
+        case 0x29: hold_until(machine, clock); lock_missile(machine, number - 0x28, value >> 1 & 1); break;
+        case 0x2A: hold_until(machine, clock); move_objects(machine, clock); break;
+        case 0x2B:
+            for (u32 i = 0; i < 5; ++i) tia.motion[i] = 0;
+            break;
+        case 0x2C: hold_until(machine, clock); catch_up(machine); tia.collisions = 0; break;
+        default: break;
+    }
+    return cycle;
+}
+
+// Whether the capacitor of a paddle has charged since the end of VBLANK's dump; resistance in ohms.
+TBS_FUNCTION u8 paddle_charged(const Tia &tia, u32 charge_cycles, i32 cycle) {
+    if (tia.dumped) return 0;
+    return u32(cycle) > u32(tia.dump_end) + charge_cycles ? 0x80 : 0;
+}
+
+// The cycles for which a paddle's capacitor charges: 1.6 * resistance * 0.01e-6 F * 1.19e6 Hz.
+TBS_FUNCTION u32 charge_cycles_of(i32 resistance) { return u32(i64{resistance} * 1904 / 100000); }
+
+TBS_FUNCTION u8 input_of(const Machine &machine, u32 input, i32 cycle) {
+    const Tia &tia = machine.tia;
+    if (input >= 4) return (machine.inputs.fires >> (input - 4) & 1) << 7;
+    const bool left = input < 2;
+    if (left ? !machine.facts.left_paddles : !machine.facts.right_paddles) return 0;
+    if (!left) return 0x80;
+    const u32 paddle = input ^ machine.facts.swapped_paddles;
+    return paddle_charged(tia, charge_cycles_of(paddle == 0 ? tia.paddle : middle_of_paddle(machine.facts)), cycle);
+}
+
+TBS_CALLED u8 read_tia(Machine &machine, u32 address, u8 bus, i32 cycle) {
+    const u32 number = address & 0x0F, noise = bus & 0x3F;
+    hold_until(machine, 3 * cycle);
+    if (number < 8) {
+        catch_up(machine);
+        const u32 pair = machine.tia.collisions >> (2 * number) & 3;
+        return u8((pair & 1) << 7 | (pair & 2) << 5 | noise);
+    }
+    return u8(number < 14 ? input_of(machine, number - 8, cycle) | noise : noise);
+}

@@ -1,0 +1,155 @@
+// Systems of a console: it starts, and plays a step of several frames.
+
+#include "rules.h"
+#include "console/machine.h"
+#include "console/riot.h"
+#include "console/objects.h"
+#include "console/beam.h"
+#include "console/inputs.h"
+#include "console/tia.h"
+#include "console/dpc.h"
+#include "console/cartridge.h"
+#include "console/bus.h"
+#include "console/processor.h"
+#include "console/frame.h"
+#include "console/start.h"
+
+constexpr u32 EXTRA_RAM = Constants::cartridge_ram ? 128 : 0;
+constexpr u32 FIRST_RESET = 129;  // the draw of the generator of ale-py's consoles for the second time they are reset
+
+// ale-py's generator; after some thousand episodes it begins anew.
+TBS_FUNCTION u32 next_draw(const Generator &generator, Past &past) {
+    const u32 draw = generator.draws[past.draws];
+    past.draws = past.draws + 1 < Constants::draws ? past.draws + 1 : FIRST_RESET;
+    return draw;
+}
+
+TBS_FUNCTION void switch_on_as_ale(Machine &machine, const Generator &generator, Past &past) {
+    power(machine, next_draw(generator, past));
+    const u32 extra = machine.facts.extra_ram ? EXTRA_RAM : 0;
+    for (u32 i = 0; i < extra; ++i) machine.extra.bytes[i] = u8(next_draw(generator, past));
+}
+
+TBS_FUNCTION void switch_on(Machine &machine, Random &random) {
+    for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(random.below(256));
+    power(machine, random.below(75));
+    const u32 extra = machine.facts.extra_ram ? EXTRA_RAM : 0;
+    for (u32 i = 0; i < extra; ++i) machine.extra.bytes[i] = u8(random.below(256));
+}
+
+// What the reference does with a console before its first episode: it finds out the television, and resets once.
+TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, const Generator &generator,
+                                   Past &past) {
+    Machine &machine = play.machine;
+    for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(next_draw(generator, past));
+    next_draw(generator, past);
+    switch_on_as_ale(machine, generator, past);
+    const u32 difficulty = play.difficulty;
+    play.judged = false;
+    play.difficulty = machine.facts.difficulty_of_rom;
+    machine.finds_out = true;
+    play.frames(0, 60);
+    machine.finds_out = false;
+    play.difficulty = difficulty;
+    switch_on_as_ale(machine, generator, past);
+    machine.tia.paddle = middle_of_paddle(machine.facts);
+    switch_on_as_ale(machine, generator, past);
+    start_game(play, starts, which);
+}
+
+TBS_FUNCTION u8 *pictures_of(Picture &picture) { return Constants::pictures ? &picture.pixels[0][0][0] : nullptr; }
+
+TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
+                      Picture &picture, Game &game, Past &past, Session &session, const Plugs &plugs, const Roms &roms,
+                      const Starts &starts, const Generator &generator) {
+    Random &random = world.random();
+    const u32 which = world.id % Constants::games;
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
+    machine.drawing = Constants::pictures;
+    Play play{machine, game, machine.facts.difficulty, true};
+    if (session.goes_on) {
+        play.frame(0);
+    } else {
+        if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
+        const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : 0;
+        for (u32 tries = 0; tries < 8; ++tries) {
+            machine.tia.paddle = middle_of_paddle(machine.facts);
+            if (Constants::start_of_ale) {
+                switch_on_as_ale(machine, generator, past);
+            } else {
+                switch_on(machine, random);
+            }
+            start_game(play, starts, which);
+            for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
+            if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
+            if (!game.over || Constants::start_of_ale) break;
+        }
+        session.frames = 0;
+    }
+    past.episodes += 1;
+    session.goes_on = 0;
+    session.action = 0;
+    session.first = 1;
+    session.lives = game.lives;
+    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+}
+
+TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
+                     Picture &picture, Game &game, Session &session, const Plugs &plugs, const Roms &roms,
+                     const Choice &choice, Reward &reward, Episode &episode) {
+    constexpr i32 skip = Constants::frame_skip;
+    Random &random = world.random();
+    const u32 which = world.id % Constants::games;
+    const Plug &plug = plugs.games[which];
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
+    Play play{machine, game, plug.difficulty, true};
+    const u32 chosen = plug.actions[u32(choice.action) % 18];
+
+    // Pictures of all but the last two frames show only where a game ends early, or a picture has less lines than the
+    // screen. Then the step is played once more.
+    const Cpu cpu_before = cpu;
+    const Ram ram_before = ram;
+    const Riot riot_before = riot;
+    const Tia tia_before = tia;
+    const Cartridge cartridge_before = cartridge;
+    const CartridgeRam extra_before = extra;
+    const Game game_before = game;
+    u8 actions[skip];
+    i32 sum = 0, ran = 0;
+    bool complete = true;
+    const bool draws_all = tia.draws_all;
+    for (i32 i = 0; i < skip && !game.over; ++i) {
+        if (!random.chance(world.parameters.sticky_actions)) session.action = u8(chosen);
+        actions[i] = session.action;
+        machine.drawing = Constants::pictures && (draws_all || i >= skip - 2);
+        const bool whole = play.frame(session.action);
+        complete = complete && (whole || !machine.drawing);
+        sum += game.reward;
+        ran += 1;
+        if (session.frames + ran >= world.parameters.max_episode_frames) break;
+    }
+    session.frames += ran;
+    session.first = 0;
+    if (Constants::pictures && !draws_all && (ran < skip || !complete)) {
+        cpu = cpu_before;
+        ram = ram_before;
+        riot = riot_before;
+        tia = tia_before;
+        cartridge = cartridge_before;
+        extra = extra_before;
+        game = game_before;
+        machine.drawing = true;
+        for (i32 i = 0; i < ran; ++i) play.frame(actions[i]);
+    }
+    tia.draws_all = Constants::pictures && !complete;
+
+    reward.value = world.parameters.clip_rewards ? f32((sum > 0) - (sum < 0)) : f32(sum);
+    episode.terminated = game.over;
+    if (Constants::episodic_life && !game.over && game.lives < session.lives && game.lives > 0) {
+        episode.terminated = true;
+        session.goes_on = 1;
+    }
+    session.lives = game.lives;
+    episode.truncated = !episode.terminated && session.frames >= world.parameters.max_episode_frames;
+    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+}

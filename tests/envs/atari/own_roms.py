@@ -1,0 +1,101 @@
+"""ROMs that tests assemble, and consoles that play them: on our machine, and on ale-py's where it is installed."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch_batchsim.envs.atari import env as atari_env
+from torch_batchsim.envs.atari.games import GAMES
+
+import torch_batchsim
+
+START = 0xF000
+LDA, LDX, STA, STX, WSYNC = 0xA9, 0xA2, 0x85, 0x86, 0x02
+AS_ALE = {"start": "ale", "frame_skip": 1, "full_action_set": True, "noop_max": 0, "fire_at_reset": False}
+
+
+def rom(once: list[int], each_frame: list[int]) -> bytes:
+    """4 KiB: `once`, then frames of 262 lines; `each_frame` runs in the picture, and must keep to its lines."""
+    loop = START + len(once)
+    frame = [LDA, 2, STA, 0, STA, WSYNC, STA, WSYNC, STA, WSYNC, LDA, 0, STA, 0]
+    wait = [LDX, 30, STA, WSYNC, 0xCA, 0xD0, 0xFB]
+    code = [*once, *frame, *wait, *each_frame, 0x4C, loop & 0xFF, loop >> 8]
+    assert len(code) < 0xFF0
+    return bytes(code).ljust(0xFFC, b"\0") + bytes([0x00, 0xF0, 0x00, 0xF0])
+
+
+INIT = [0x78, 0xD8, LDX, 0xFF, 0x9A]
+
+
+def tia_rom(seed: int) -> bytes:
+    """Random writes to the TIA at random times, and collisions that are read into RAM."""
+    chosen = random.Random(seed)
+    registers = [*range(0x04, 0x15), *range(0x1B, 0x2D)]
+    code: list[int] = []
+    while len(code) < 3300:
+        kind = chosen.random()
+        if kind < 0.72:
+            register = chosen.choice(registers)
+            value = chosen.randrange(256)
+            if register == 0x0A and value & 4 and chosen.random() < 0.5:
+                value &= 0xFB
+            code += [LDA, value, STA, register]
+        elif kind < 0.82:
+            code += [STA, WSYNC]
+        elif kind < 0.9:
+            code += [0xEA] * chosen.randrange(1, 6)
+        elif kind < 0.93:
+            code += [LDA, chosen.choice([0, 0, 0, 2]), STA, 0x01]
+        else:
+            code += [0xA5, 0x30 + chosen.randrange(8), STA, 0x80 + chosen.randrange(128)]
+    return rom(INIT, [*code, LDA, 0, STA, 0x01])
+
+
+def atari(**options: Any) -> atari_env.Atari:
+    """An environment with a ROM of our own."""
+    with mock.patch.object(atari_env, "read_rom", lambda name, path: tia_rom(3)):
+        return atari_env.Atari(game="superman", full_action_set=True, noop_max=2, sticky_actions=0.25, **options)
+
+
+def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any) -> torch_batchsim.TorchVectorEnv:
+    """Worlds that play the ROM as if it were Superman's, which has no modes and ends for a certain byte only."""
+    vector = {"num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True, **AS_ALE}
+    facts = replace(GAMES["superman"], pal=pal)
+    with (
+        mock.patch.object(atari_env, "read_rom", lambda name, path: data),
+        mock.patch.object(atari_env, "facts_of", lambda name: facts),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        return torch_batchsim.make_vec(atari_env.Atari, game="superman", num_worlds=num_worlds, **{**vector, **options})
+
+
+def picture(env: torch_batchsim.TorchVectorEnv, world: int = 0) -> torch.Tensor:
+    """The picture of indices that the last frame has drawn."""
+    return env.sim.tensor("Picture.pixels")[world, int(env.sim.tensor("Tia.picture")[world])]
+
+
+def ale_console(data: bytes, folder: Path) -> Any:
+    """ale-py's console with the ROM, under a name that has no modes."""
+
+    path = folder / "boxing.bin"
+    path.write_bytes(data)
+    return ale_of(path)
+
+
+def ale_of(path: str | Path) -> Any:
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setInt("random_seed", 1)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(path))
+    ale.reset_game()
+    return ale

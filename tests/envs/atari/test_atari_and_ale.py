@@ -1,0 +1,168 @@
+"""Games in lockstep with ale-py: RAM, pictures, rewards, lives and ends, from the reference's starts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from own_roms import AS_ALE, ale_of
+from torch_batchsim.envs.atari.env import Atari
+from torch_batchsim.envs.atari.games import GAMES
+
+import torch_batchsim
+
+ale_py = pytest.importorskip("ale_py")
+roms = pytest.importorskip("ale_py.roms")
+
+FAST = "pong riverraid asterix montezuma_revenge robotank crossbow klax adventure wizard_of_wor pitfall2".split()
+
+OTHER_PICTURES = ("tic_tac_toe_3d",)  # while it thinks, for frames of 25,000 instructions
+
+
+def actions_of(name: str, seed: int) -> Any:
+    """The game's own actions, each held for 1 to 15 frames."""
+    chosen = random.Random(f"{name} {seed}")
+    while True:
+        action = int(chosen.choice(GAMES[name].minimal_actions))
+        yield from [action] * chosen.randint(1, 15)
+
+
+def lockstep(names: list[str], frames: int, seed: int) -> None:
+    """A world for each game, beside a console of ale-py's."""
+    options = {"num_worlds": len(names), "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True}
+    env = torch_batchsim.make_vec(Atari, game=names, **options, **AS_ALE)
+    ales = [ale_of(roms.get_rom_path(name)) for name in names]
+    actions = [actions_of(name, seed) for name in names]
+    env.reset(seed=0)
+    tensor = env.sim.tensor
+    for frame in range(frames):
+        over = torch.tensor([ale.game_over() for ale in ales])
+        if over.any():
+            env.reset(options={"reset_mask": over})
+            for ale in (ale for ale in ales if ale.game_over()):
+                ale.reset_game()
+        chosen = [next(each) for each in actions]
+        rams, pictures, now = tensor("Ram.bytes"), tensor("Picture.pixels"), tensor("Tia.picture")
+        for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
+            where = f"{name}, frame {frame}"
+            np.testing.assert_array_equal(rams[world], ale.getRAM(), f"RAM: {where}")
+            if frame % 7 == 0 and name not in OTHER_PICTURES:
+                picture = pictures[world, int(now[world]), : GAMES[name].lines]
+                np.testing.assert_array_equal(picture, ale.getScreen(), f"picture: {where}")
+        theirs = [ale.act(ale_py.Action(action)) for ale, action in zip(ales, chosen, strict=True)]
+        _, rewards, terminations, _, infos = env.step(torch.tensor(chosen))
+        for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
+            found = float(rewards[world]), bool(terminations[world]), int(infos["lives"][world])
+            assert found == (theirs[world], ale.game_over(), ale.lives()), f"{name}, frame {frame}"
+    env.close()
+
+
+def test_games_as_in_ale() -> None:
+    lockstep(FAST, 60, 0)
+
+
+ALL = list(GAMES)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(0, len(ALL), 17))
+def test_games_for_long(first: int) -> None:
+    lockstep(ALL[first : first + 17], 2000, 1)
+
+
+@pytest.mark.full
+def test_sticky_actions_and_frame_skip_do_what_they_say() -> None:
+    env = torch_batchsim.make_vec(Atari, game="pong", obs="ram", num_worlds=64, num_threads=1, sticky_actions=0.25)
+    env.reset(seed=1)
+    actions = np.random.default_rng(0).integers(0, 6, (50, 64))
+    kept = 0
+    for step, chosen in enumerate(actions):
+        env.step(torch.from_numpy(chosen))
+        pressed = torch.tensor([int(action) for action in GAMES["pong"].minimal_actions])[torch.from_numpy(chosen)]
+        kept += int((env.sim.tensor("Session.action") != pressed).sum())
+        assert (env.sim.tensor("Session.frames") == 4 * (step + 1)).all()
+    # The last of four frames keeps an older action with probability 0.25^4, and then that differs in most cases.
+    assert 0 < kept < 64 * 50 * 3 * 0.25**4
+    env.close()
+
+
+@pytest.mark.full
+def test_lost_lives_end_episodes_and_the_game_goes_on() -> None:
+    options = {"obs": "ram", "num_worlds": 4, "num_threads": 1, "episodic_life": True, "noop_max": 0}
+    env = torch_batchsim.make_vec(Atari, game="breakout", **options)
+    env.reset(seed=0)
+    lives, seen = torch.full((4,), 5), set()
+    for _ in range(800):
+        _, _, terminations, _, infos = env.step(torch.ones(4, dtype=torch.int64))
+        for world in terminations.nonzero()[:, 0].tolist():
+            left = int(infos["final_info"]["lives"][world])
+            assert left == int(lives[world]) - 1
+            seen.add(left)
+            assert int(infos["lives"][world]) == (left or 5)  # the game goes on, or another one begins
+        lives = infos["lives"].long().clone()
+    assert seen == {0, 1, 2, 3, 4}
+    env.close()
+
+
+@pytest.mark.full
+def test_episodes_begin_differently() -> None:
+    env = torch_batchsim.make_vec(Atari, game="ms_pacman", obs="ram", num_worlds=32, num_threads=1)
+    env.reset(seed=0)
+    assert len({bytes(ram.tolist()) for ram in env.sim.tensor("Ram.bytes")}) > 16  # of at most 30 in its reference
+    env.close()
+
+
+@pytest.mark.full
+def test_episodes_are_truncated_after_their_frames() -> None:
+    options = {"obs": "ram", "num_worlds": 2, "num_threads": 1, "max_episode_frames": 18, "autoreset_mode": "Disabled"}
+    env = torch_batchsim.make_vec(Atari, game="freeway", **options)
+    env.reset(seed=0)
+    ends = [env.step(torch.zeros(2, dtype=torch.int64))[3].tolist() for _ in range(5)]
+    assert ends == [[False, False]] * 4 + [[True, True]]
+    assert env.sim.tensor("Session.frames").tolist() == [18, 18]
+    env.close()
+
+
+@pytest.mark.parametrize("skip", [pytest.param(2, marks=pytest.mark.full), 4])
+def test_pictures_do_not_depend_on_which_frames_are_drawn(skip: int) -> None:
+    """The last two pictures of a step are those of a console that draws each frame."""
+    games, keywords = ("breakout", "seaquest"), {"num_worlds": 4, "num_threads": 1, "noop_max": 0, "obs": "gray"}
+    some = torch_batchsim.make_vec(Atari, game=games, frame_skip=skip, **keywords)
+    every = torch_batchsim.make_vec(Atari, game=games, frame_skip=1, **keywords)
+    for env in (some, every):
+        env.reset(seed=0)
+    pictures = []
+    for _ in range(30):
+        actions = torch.randint(0, 4, (4,))
+        some.step(actions)
+        for _ in range(skip):
+            every.step(actions)
+        tensors = [env.sim.tensor("Picture.pixels") for env in (some, every)]
+        now = [env.sim.tensor("Tia.picture").long() for env in (some, every)]
+        pictures.append(tensors[0].clone())
+        worlds = torch.arange(4)
+        for turn in (0, 1):
+            assert torch.equal(tensors[0][worlds, now[0] ^ turn], tensors[1][worlds, now[1] ^ turn])
+    assert len({picture.numpy().tobytes() for picture in pictures}) > 10
+    for env in (some, every):
+        env.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"game": "pongg"}, "did you mean 'pong'"),
+        ({"game": "combat"}, "combat"),
+        ({"game": "pong", "mode": 7}, "pong has no mode 7; it has 0, 1"),
+        ({"game": "pong", "difficulty": 9}, "pong has no difficulty 9"),
+        ({"game": "pong", "rom": roms.get_rom_path("breakout")}, "is the ROM of breakout, not of pong"),
+        ({"game": "pong", "rom": __file__}, "is not the ROM of pong, or damaged"),
+        ({"game": []}, "game must be one name or a list of at least one"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        torch_batchsim.make_vec(Atari, num_worlds=1, **options)

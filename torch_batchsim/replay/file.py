@@ -66,7 +66,7 @@ def read_blocks(path: Path) -> Iterator[tuple[bytes, Any, bytes]]:
         yield kind, json.loads(unpacked[4 : 4 + length]), unpacked[4 + length :]
         at += _HEAD.size + size
     if kind != b"ENDS":
-        raise RecordingError(f"{path} is truncated: it ends before its last block, which close() of the recorder writes")
+        raise RecordingError(f"{path} is truncated: it lacks its last block, which the recorder's close() writes")
 
 
 def packed(value: Any) -> bytes:

@@ -15,7 +15,7 @@ STATE = "state"
 def checksum(value: torch.Tensor | np.ndarray, before: int = 0) -> int:
     """CRC-32 of the bytes."""
     array = value.detach().cpu().contiguous().numpy() if isinstance(value, torch.Tensor) else value
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8), before)
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, before)
 
 
 def checksums(results: tuple[Any, ...]) -> dict[str, int]:

@@ -45,7 +45,9 @@ def film(recording: Recording, world: int) -> dict[str, Any]:
         if scenes:
             shapes.add(rendering.scene_of(env.sim, world))
         else:
-            pictures.add(rendering.draw_world(env.sim, world, "rgb_array"))
+            picture = rendering.draw_world(env.sim, world, "rgb_array")
+            assert isinstance(picture, np.ndarray)
+            pictures.add(picture)
         is_step = recording.actions(moment) is not None
         rewards = env.step_results()[1][rows].tolist() if is_step else []
         ended = is_step and bool(env.ended_worlds()[world])

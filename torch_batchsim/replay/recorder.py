@@ -52,6 +52,7 @@ class Recorder(TorchVectorWrapper):
         if not isinstance(env, TorchVectorEnv):
             raise TypeError(f"Recorder needs a TorchVectorEnv without wrappers, got {env!r}; put wrappers around it")
         super().__init__(env)
+        self._own = env
         self.path, self.moments = Path(path), 0
         head = {
             **source_of(env.environment), "num_worlds": env.num_worlds, "first_world": env.sim.first_world,
@@ -71,16 +72,16 @@ class Recorder(TorchVectorWrapper):
     @in_plain_torch
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment; the first one without a seed takes one from the system here."""
-        if not self.env.has_begun and seed is None:
+        if not self._own.has_begun and seed is None:
             seed = int.from_bytes(os.urandom(4), "little")
         self._find_writing()
         event: dict[str, Any] = {"kind": "reset", "seed": None if seed is None else int(seed)}
         given = packed(_plain(options)) if options else b""
         try:
-            results = self.env.reset(seed=seed, options=options)
+            results = self._own.reset(seed=seed, options=options)
         except WorldFault:
             event["fault"] = True
-            self._note(event, given, (self.env.observations, self.env.infos))
+            self._note(event, given, (self._own.observations, self._own.infos))
             raise
         self._note(event, given, results)
         return results
@@ -89,10 +90,12 @@ class Recorder(TorchVectorWrapper):
     def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Step the environment."""
         self._find_writing()
-        taken = self.env.checked_actions(actions).detach().cpu().numpy().copy() if self.env.has_begun else None
+        taken = np.empty(0)
+        if self._own.has_begun:  # else step raises
+            taken = self._own.checked_actions(actions).detach().cpu().numpy().copy()
         event: dict[str, Any] = {"kind": "step"}
         try:
-            results = self.env.step(actions)
+            results = self._own.step(actions)
         except WorldFault as fault:
             if fault.outputs is not None:
                 event["fault"] = True
@@ -123,9 +126,9 @@ class Recorder(TorchVectorWrapper):
 
     def _find_writing(self) -> None:
         """Note the state if it is not as the last moment left it."""
-        if self._file.closed or not self.env.has_begun:
+        if self._file.closed or not self._own.has_begun:
             return
-        state = self.env.state_dict()
+        state = self._own.state_dict()
         if state_checksum(state) != self._state:
             self._note_state(state)
 
@@ -137,7 +140,7 @@ class Recorder(TorchVectorWrapper):
     def _note(self, event: dict[str, Any], given: bytes | np.ndarray, results: tuple[Any, ...]) -> None:
         if self._file.closed:
             return
-        self._state = state_checksum(self.env.state_dict())
+        self._state = state_checksum(self._own.state_dict())
         sums = {**checksums(results), STATE: self._state}
         self._names += [name for name in sums if name not in self._names]
         self._sums.append([sums.get(name, 0) for name in self._names])
@@ -177,7 +180,7 @@ def versions() -> dict[str, str]:
 def source_of(environment: Environment) -> dict[str, Any]:
     """Class, options and a checksum of the environment's own files. Raises RecordingError."""
     cls = type(environment)
-    arguments, options = environment._arguments
+    arguments, options = environment._arguments  # type: ignore[attr-defined]  # set by __new__
     if arguments:
         raise RecordingError(f"a recording needs options by name: make {cls.__name__} without positional arguments")
     for name, value in options.items():

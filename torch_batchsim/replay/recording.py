@@ -156,8 +156,8 @@ class Recording:
     def _advance(self) -> None:
         env, number = self.env(), self.moment + 1
         kind, states, event, data, recorded = self._moments[number]
-        for state in states:
-            present = unpacked(state)
+        for written in states:
+            present = unpacked(written)
             try:
                 env.load_state_dict({**present, "signature": env.state_dict()["signature"]})
             except CheckpointError as error:
@@ -166,7 +166,9 @@ class Recording:
             if kind == "reset":
                 results: tuple[Any, ...] = env.reset(seed=event["seed"], options=unpacked(data) if data else None)
             else:
-                results = env.step(self.actions(number).to(env.device))
+                actions = self.actions(number)
+                assert actions is not None
+                results = env.step(actions.to(env.device))
         except WorldFault as fault:
             if not event.get("fault"):
                 raise RecordingError(f"{self.path}, moment {number}: this run has a fault: {fault}") from fault
@@ -194,7 +196,9 @@ def _moments(contents: dict[str, Any], data: bytes) -> list[Moment]:
     """Those of a block."""
     names, count = contents["names"], contents["moments"]
     sums = np.frombuffer(data, "<u4", len(names) * count).reshape(len(names), count)
-    at, found, states = sums.nbytes, [], []
+    at = sums.nbytes
+    found: list[Moment] = []
+    states: list[bytes] = []
     for event in contents["events"]:
         for _ in range(event["times"]):
             size = event.get("bytes", -1)

@@ -31,7 +31,9 @@ class Film:
         self._layouts: dict[tuple[int, ...], int] = {}
         self._frames: list[Any] = []
         self._before: list[int] = []
-        self._metre, self._size, self._hulls = 1.0, (0, 0), {}
+        self._metre, self._size = 1.0, (0, 0)
+        self._hulls: dict[int, Any] = {}
+        self._sprites: list[Sprite] = []  # kept, so that no other one gets the id of one
 
     def add(self, scene: Scene) -> None:
         """One more moment."""
@@ -64,6 +66,7 @@ class Film:
         return self._ids[style]
 
     def _shapes(self, scene: Scene) -> Iterable[tuple[Any, list[int]]]:
+        style: tuple[Any, ...]
         for kind, *given in scene.shapes:
             if kind == "rectangle":
                 style, points = (kind, _hex(given[2])), given[:2]
@@ -87,7 +90,7 @@ class Film:
         if key not in self._ids:
             shapes = tuple((self._style(style), *places) for style, places in self._shapes(sprite.scene))
             self._ids[key] = self._style(("sprite", sprite.scene.width, sprite.scene.height, shapes))
-            self._kept = [*getattr(self, "_kept", []), sprite]  # so that no other one gets its id
+            self._sprites.append(sprite)
         return self._ids[key]
 
     def _bodies(self, scene: BodyScene) -> Iterable[tuple[Any, list[int]]]:

@@ -177,6 +177,7 @@ class Recording:
         state = env.state_dict()
         found = {**checksums(results), STATE: state_checksum(state)}
         wrong = [name for name in recorded if recorded[name] and found.get(name, 0) != recorded[name]]
+        wrong.sort(key=lambda name: name == STATE)  # last
         if wrong:
             self.moment = -1  # nothing here is as it was
             self._keyframes.clear()

@@ -187,7 +187,7 @@ DRIVER = """
       side.canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -300 }));
       said.camera = [before !== orbited, orbited !== shot(), (press("Home"), before === shot())];
     }
-    $("speed").value = "4"; $("play").click();
+    fps = 10; $("speed").value = "0.5"; $("play").click();  // five moments a second
     said.playing = $("play").textContent;
     for (let i = 0; i < 200 && moment === AT; i++) await wait(20);
     said.played = moment > AT; $("play").click(); said.paused = $("play").textContent;
@@ -235,7 +235,8 @@ def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
     assert isinstance(picture, np.ndarray) and shown.shape == picture.shape
     difference = np.abs(shown.astype(int) - picture.astype(int)).mean()
     solid = name in ("ant", "hideseek")
-    assert difference < (14 if solid else 3), difference  # other shades in 3D; other letters and edges
+    most = {"ant": 14, "hideseek": 14, "hanabi": 6}.get(name, 3)  # other shades in 3D; else other letters and edges
+    assert difference < most, difference
     if solid:
         assert said["camera"] == [True, True, True]
         grey = [each.mean(axis=2).ravel() for each in (shown, picture)]

@@ -284,7 +284,7 @@ def test_all_environments_are_played_again_in_a_fresh_process(tmp_path: Path) ->
     code = f"""
 import glob, json, torch, torch_batchsim
 torch.set_num_threads(1)
-seen = []
+played = []
 for path in sorted(glob.glob({str(tmp_path)!r} + "/*.tbs")):
     recording = torch_batchsim.Recording(path, executor="batch")
     kept = torch.load(path.replace(".tbs", ".pt"))
@@ -293,8 +293,8 @@ for path in sorted(glob.glob({str(tmp_path)!r} + "/*.tbs")):
         seen = seen if isinstance(seen, dict) else {{"": seen}}
         assert all(kept[moment - 1][key].equal(value) for key, value in seen.items()), (path, moment)
     assert moment == len(kept) == 40
-    seen.append(path)
-print(json.dumps(seen))
+    played.append(path)
+print(json.dumps(played))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -264,6 +264,13 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert record.main(["cartpole", *arguments]) == 2 and says in capsys.readouterr().err
 
 
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).resolve().parents[3] / "docs" / "replays.md").read_text()
+    exec(text.partition("```python\n")[2].partition("```")[0], {})
+    assert Recording("run.tbs").moments == 101
+
+
 @pytest.mark.full
 def test_all_environments_are_played_again_in_a_fresh_process(tmp_path: Path) -> None:
     """With other threads, and against copies of the observations, not checksums alone."""

@@ -29,7 +29,7 @@ from torch_batchsim.vector import rendering
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--headless=new --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --disable-gpu-sandbox "
-    "--window-size=900,640 --virtual-time-budget=20000"
+    "--window-size=900,640 --virtual-time-budget=60000"
 ).split()
 RED, BLUE = (200, 30, 40), (20, 60, 210)
 
@@ -189,7 +189,7 @@ DRIVER = """
     }
     fps = 10; $("speed").value = "0.5"; $("play").click();  // five moments a second
     said.playing = $("play").textContent;
-    for (let i = 0; i < 200 && moment === AT; i++) await wait(20);
+    for (let i = 0; i < 1000 && moment === AT; i++) await new Promise(requestAnimationFrame);
     said.played = moment > AT; $("play").click(); said.paused = $("play").textContent;
   } catch (error) { said.error = String(error.stack); }
   const out = document.createElement("pre"); out.id = "said"; out.textContent = JSON.stringify(said);

@@ -113,8 +113,8 @@ class Picture:
 
     def scene(self, world: World) -> BodyScene:
         """What ``__call__`` draws, as data; its methods draw shapes in front of it. For ``Environment.scene``."""
-        eye, target = self._placed(world)
-        return BodyScene(self._view(eye, target), self._bodies(world), self._samples)
+        bodies = self._bodies(world)
+        return BodyScene(self._view(*self._placed(world)), bodies, self._samples)
 
     def _bodies(self, world: World) -> dict[str, np.ndarray]:
         """Arrays ``[bodies, ...]`` of all drawn bodies, and the hulls."""

@@ -170,6 +170,7 @@ def test_a_seed_is_drawn_where_none_is_given_and_wrappers_go_around(tmp_path: Pa
         Recorder(EpisodeStatistics(torch_batchsim.make_vec("cartpole", num_envs=2)), path)
 
 
+@pytest.mark.full
 def test_faults_are_played_again(tmp_path: Path) -> None:
     file, path = tmp_path / "walk_recorded.py", tmp_path / "a.tbs"
     file.write_text(WALK)

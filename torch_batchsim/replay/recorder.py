@@ -186,8 +186,8 @@ def source_of(environment: Environment) -> dict[str, Any]:
     for name, value in options.items():
         if _of_json(value) is None and value is not None:
             raise RecordingError(
-                f"a recording cannot hold the option {name}={value!r:.60} of {cls.__name__}: it takes numbers, texts, "
-                "lists and dicts"
+                f"a recording cannot hold the option {name} of {cls.__name__}, of type {type(value).__name__}: give "
+                "numbers, texts, lists or dicts"
             )
     name = f"{cls.__module__}:{cls.__qualname__}"
     return {"environment": name, "options": _of_json(options), "sources": sources(cls)}

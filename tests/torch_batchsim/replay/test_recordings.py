@@ -159,6 +159,35 @@ def test_resets_of_some_worlds_and_writing_are_recorded(tmp_path: Path) -> None:
     assert sum(len(moment.states) for moment in recording._moments) == 4  # at first, and three times later
 
 
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+@pytest.mark.parametrize("arguments", [{"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
+def test_recordings_do_not_depend_on_how_outputs_are_delivered(
+    mode: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    path, observations = tmp_path / "a.tbs", []
+    env = TorchVectorEnv(CartPole(max_episode_steps=9), 4, autoreset_mode=mode, **arguments)
+    with Recorder(env, path) as recorder:
+        observations.append(torch.as_tensor(recorder.reset(seed=1)[0]).clone())
+        for step in range(24):
+            observations.append(torch.as_tensor(recorder.step(np.full(4, step % 2))[0]).clone())
+    recording = Recording(path)
+    assert recording.metadata["autoreset_mode"] == mode
+    assert all(recording.seek(moment).observations.equal(observations[moment]) for moment in recording.play())
+    assert not any(moment.states for moment in recording._moments)
+
+
+def test_options_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
+    class Odd(CartPole):
+        def __init__(self, thing: object = None, **options: Any) -> None:
+            super().__init__(**options)
+
+    with pytest.raises(RecordingError, match="cannot hold the option thing of Odd, of type set: give numbers, texts"):
+        Recorder(TorchVectorEnv(Odd(thing={1, 2}), 1), tmp_path / "a.tbs")
+    with pytest.raises(RecordingError, match="make Odd without positional arguments"):
+        Recorder(TorchVectorEnv(Odd(3), 1), tmp_path / "a.tbs")
+    assert not (tmp_path / "a.tbs").exists()
+
+
 def test_a_seed_is_drawn_where_none_is_given_and_wrappers_go_around(tmp_path: Path) -> None:
     path = tmp_path / "a.tbs"
     with Recorder(torch_batchsim.make_vec("cartpole", num_envs=2), path) as recorder:

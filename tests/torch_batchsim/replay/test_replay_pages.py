@@ -22,6 +22,8 @@ import torch_batchsim
 from torch_batchsim import Recorder, Recording, RecordingError, TorchVectorEnv
 from torch_batchsim.draw import Canvas, Scene, Sprite
 from torch_batchsim.physics.hulls import pack
+from torch_batchsim.physics.shapes import ShapeKind
+from torch_batchsim.rays import Picture
 from torch_batchsim.replay.page import TEMPLATE, film, write_page
 from torch_batchsim.replay.scenes import Film
 from torch_batchsim.vector import rendering
@@ -140,6 +142,36 @@ def test_a_world_that_cannot_be_seen_is_refused(tmp_path: Path) -> None:
         film(recording, 0)
     with pytest.raises(ValueError, match="render_mode must be None"):
         TorchVectorEnv(Unseen(), 1, render_mode="rgb_array")
+
+
+def test_bodies_of_a_picture_are_a_scene() -> None:
+    """Also of an environment that has a ``rays.Picture`` as its ``render``, and no ``scene``."""
+
+    class Pictured(CartPole):
+        scene = torch_batchsim.Environment.scene
+        render = Picture(eye=(0, -8, 4), target=(0, 0, 1), colours={"Thing": 0x112233})
+
+    assert rendering.has_scene(Pictured()) and not rendering.has_scene(Drawn())
+    kinds = [ShapeKind.SPHERE, ShapeKind.CAPSULE, ShapeKind.BOX, ShapeKind.PLANE, ShapeKind.NOTHING]
+    count, made = len(kinds), Film()
+    for height in (1.0, 1.5):
+        world = {
+            "Thing.physics.Shape.kind": np.array(kinds), "Thing.physics.Shape.hull": np.zeros(count, np.uint32),
+            "Thing.physics.Shape.size": np.full((count, 3), 0.5, np.float32),
+            "Thing.physics.Pose.position": np.tile(np.array([0, 0, height], np.float32), (count, 1)),
+            "Thing.physics.Pose.rotation": np.tile(np.array([1, 0, 0, 0], np.float32), (count, 1)),
+        }  # fmt: skip
+        scene = Pictured.render.scene(world)
+        scene.text((5, 5), "above", RED)
+        made.add(scene)
+    data = json.loads(json.dumps(made.data))
+    kinds_there = [style[0] for style in data["styles"]]
+    assert kinds_there == ["background", "camera", "sphere", "capsule", "box", "plane", "text"]
+    assert data["styles"][2][1:3] == ["#112233", [0.5, 0.5, 0.5]]
+    first, second = numbers_of(data)
+    assert (first[:6] / data["metre"]).tolist() == [0, -8, 4, 0, 0, 1]
+    assert (first[6:13] / [*3 * [data["metre"]], *4 * [data["turn"]]]).tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert ((second - first) != 0).sum() == 4 and max(second - first) == data["metre"] / 2  # what has moved
 
 
 def test_hulls_have_their_corners() -> None:

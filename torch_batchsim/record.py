@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, least in (("steps", 0), ("worlds", 1), ("seed", 0)):
             if getattr(options, name) < least:
                 raise GalleryError(f"--{name} must be at least {least}, got {getattr(options, name)}")
+        if options.policy != "random":
+            command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
         if options.out.is_dir() or not options.out.parent.is_dir():
             raise GalleryError(f"--out must be a file in an existing folder, got {options.out}")
         with torch.no_grad():
@@ -74,5 +76,4 @@ def _run(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
     sys.exit(main())

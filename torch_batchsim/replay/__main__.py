@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..base.extras import needed
 from ..command_line import Parser
 from ..errors import BuildWarning, MissingExtra, WorldFault
 from ..vector import rendering
@@ -85,6 +86,7 @@ def _run(options: argparse.Namespace) -> list[str]:
 
 
 def _write_video(path: Path, recording: Recording, world: int) -> None:
+    needed("PIL", "tensorboard", "tqdm", "matplotlib")
     from ..train.run_folder import video
 
     video.check_needs(path)

@@ -38,6 +38,7 @@ setup(
         "torch_batchsim": ["py.typed", "*.pyi"],
         "torch_batchsim.bench": ["*.h", "*.cpp"],
         "torch_batchsim.gpu_check": ["*.h"],
+        "torch_batchsim.replay": ["*.html"],
         "torch_batchsim.template": ["*"],
         **{package: ["*.h"] for package in (*under("envs"), "torch_batchsim.envs.atari.console")},
         "torch_batchsim.envs.overcooked.layouts": ["*"],

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "torch_batchsim"
-GROUND = ["errors", "base", "types"]  # below all packages
+GROUND = ["errors", "base", "types", "draw"]  # below all packages
 # What environments and trainers may know of the engine, beside the names of torch_batchsim itself.
 KNOWN_TO = {
     "envs": {"base.names", "draw", "grid", "math", "physics", "rays", "types"},

@@ -64,6 +64,7 @@ from .errors import (  # noqa: E402
     SystemCrash,
     WorldFault,
 )
+from .replay import Recorder, Recording, RecordingError  # noqa: E402
 from .run.simulator import Simulator  # noqa: E402
 from .run.trace import Trace  # noqa: E402
 from .run.tuning import TuneReport  # noqa: E402
@@ -126,6 +127,9 @@ __all__ = [
     "Option",
     "Parameters",
     "Random",
+    "Recorder",
+    "Recording",
+    "RecordingError",
     "Repeat",
     "Reward",
     "Row",

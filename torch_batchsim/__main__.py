@@ -20,6 +20,8 @@ COMMANDS = {
     "check": "runs an environment in all ways, and reports broken promises",
     "new": "writes the folder of a new environment: declaration, systems, model, tests, page",
     "reference": "writes the page of all that systems can use, from the headers",
+    "record": "records a run of an environment in a small file",
+    "replay": "computes a recording again, and writes a page or a video that shows it",
     "gallery": "draws many worlds side by side, or an animation of them",
     "envs.hideseek.sheet": "draws 64 levels of hide and seek in a picture",
 }

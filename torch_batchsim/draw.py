@@ -1,9 +1,10 @@
-"""A small canvas for pictures of worlds: a few shapes with smooth edges and plain text, in numpy only."""
+"""Pictures of worlds: a scene is a list of shapes; a canvas draws them, with smooth edges, in numpy only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -111,18 +112,79 @@ class Canvas:
         region[:] = np.rint(region * (1 - share) + np.asarray(colour) * share)
 
 
+class Scene:
+    """A world as shapes, back to front: what ``Environment.scene`` returns.
+
+    Its methods are those of ``Canvas``, in pixels of a picture ``width`` by ``height``. Pictures and replays draw the
+    same scene: ``pixels`` is the picture, ``shapes`` has ``(method, arguments...)`` of each shape. Bodies in three
+    dimensions are behind the shapes: see ``rays.BodyScene``.
+    """
+
+    def __init__(self, width: int, height: int, background: Colour = (255, 255, 255)) -> None:
+        self.width, self.height, self.background = width, height, background
+        self.shapes: list[tuple[Any, ...]] = []
+
+    def rectangle(self, corner: Point, opposite: Point, colour: Colour) -> None:
+        """See ``Canvas.rectangle``."""
+        self.shapes.append(("rectangle", corner, opposite, colour))
+
+    def circle(self, centre: Point, radius: float, colour: Colour) -> None:
+        """See ``Canvas.circle``."""
+        self.shapes.append(("circle", centre, radius, colour))
+
+    def line(self, start: Point, end: Point, width: float, colour: Colour) -> None:
+        """See ``Canvas.line``."""
+        self.shapes.append(("line", start, end, width, colour))
+
+    def polygon(self, corners: Sequence[Point], colour: Colour) -> None:
+        """See ``Canvas.polygon``."""
+        self.shapes.append(("polygon", tuple(corners), colour))
+
+    def text(self, place: Point, text: str, colour: Colour, scale: int = 1, align: float = 0.0) -> None:
+        """See ``Canvas.text``."""
+        self.shapes.append(("text", place, text, colour, scale, align))
+
+    def stamp(self, sprite: Sprite, centre: Point) -> None:
+        """See ``Canvas.stamp``."""
+        self.shapes.append(("stamp", sprite, centre))
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """The picture, ``uint8 [height, width, 3]``."""
+        canvas = Canvas(self.width, self.height, self.background)
+        self.draw_on(canvas)
+        return canvas.pixels
+
+    def draw_on(self, canvas: Canvas) -> None:
+        """Draw the shapes."""
+        for kind, *arguments in self.shapes:
+            getattr(canvas, kind)(*arguments)
+
+
 class Sprite:
     """A drawing of ``draw``, made once and stamped many times; the picture shows through its empty parts.
 
-    It calls ``draw`` twice, each time with an empty canvas; both drawings must be equal.
+    It calls ``draw`` once, with an empty scene.
     """
 
-    def __init__(self, width: int, height: int, draw: Callable[[Canvas], None]) -> None:
-        on_black, on_white = Canvas(width, height, (0, 0, 0)), Canvas(width, height, (255, 255, 255))
-        draw(on_black)
-        draw(on_white)
-        self.colours = on_black.pixels.astype(np.float32)  # [height, width, 3], times how much they cover
-        self.through = (on_white.pixels - self.colours) / 255  # the share of the picture that shows
+    def __init__(self, width: int, height: int, draw: Callable[[Scene], None]) -> None:
+        self.scene = Scene(width, height)
+        draw(self.scene)
+
+    @cached_property
+    def colours(self) -> np.ndarray:
+        """float32 ``[height, width, 3]``, times how much they cover."""
+        return self._on((0, 0, 0)).astype(np.float32)
+
+    @cached_property
+    def through(self) -> np.ndarray:
+        """The share of the picture that shows, as ``colours``."""
+        return (self._on((255, 255, 255)) - self.colours) / 255
+
+    def _on(self, background: Colour) -> np.ndarray:
+        canvas = Canvas(self.scene.width, self.scene.height, background)
+        self.scene.draw_on(canvas)
+        return canvas.pixels
 
 
 def tiled(

@@ -37,14 +37,14 @@ SAID_OTHERWISE = {
 
 
 class GalleryError(Exception):
-    """The reason why this command cannot make the picture, in one sentence."""
+    """The reason why a command cannot make its picture or recording, in one sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command: 0 when the picture is written, 1 after a world's fault, 2 for a mistake in the command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = _parser().parse_args(_long(given))
+        options = _parser().parse_args(long_arguments(given, _OWN, PROGRAM))
         _check(options)
         with torch.no_grad():
             size = _run(options)
@@ -61,17 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 _OWN = ("worlds", "columns", "steps", "every", "policy", "width", "gap", "colours", "seed", "env_option", "out", "help")
 
 
-def _long(given: list[str]) -> list[str]:
+def long_arguments(given: list[str], own: Sequence[str], program: str) -> list[str]:
     """The arguments, with ``--preset walls`` as ``--env-option preset=walls``; rejects unknown options."""
     if not given or given[0].startswith("-"):
         return given
     name, *rest = given
     try:
-        known = [option for option in option_names(_id(name)) if option not in _OWN]
+        known = [option for option in option_names(id_of(name)) if option not in own]
     except ImportError as error:
         raise GalleryError(f"{name} cannot be imported: {error}") from error
     rest = long_env_options(rest, known)
-    refuse_unknown(rest, _OWN, known, f"{PROGRAM} {name}")
+    refuse_unknown(rest, own, known, f"{program} {name}")
     return [name, *rest]
 
 
@@ -129,9 +129,9 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
         video.check_needs(options.out)
     except MissingExtra as error:
         raise GalleryError(str(error)) from None
-    contents = None if options.policy == "random" else _checkpoint(options)
-    env = _environment(options, contents)
-    act = _random(env, options.seed) if contents is None else _trained(env, contents, options.seed)
+    contents = checkpoint_of(options)
+    env = made_environment(options, contents)
+    act = random_play(env, options.seed) if contents is None else trained_play(env, contents, options.seed)
     if not video.has_pictures(env):
         raise GalleryError(f"{env.spec.id} does not define render()")
     small = _Fitted(env, options)
@@ -160,44 +160,51 @@ def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, ste
 # ---- environments and policies -------------------------------------------------------------------------------------
 
 
-def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+def checkpoint_of(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The contents of a command's ``policy``, None for random play. Raises GalleryError."""
     from .train.run_folder import checkpoint
 
+    if options.policy == "random":
+        return None
     path = Path(options.policy)
     path = path / "checkpoint.pt" if path.is_dir() else path
     if options.env_option:
         raise GalleryError("--env-option is not allowed with a trained --policy, whose checkpoint has the options")
     try:
-        return checkpoint.load(path, _id(options.environment))
+        return checkpoint.load(path, id_of(options.environment))
     except checkpoint.CheckpointError as error:
         raise GalleryError(str(error)) from error
 
 
-def _id(name: str) -> str:
+def id_of(name: str) -> str:
     try:
         return find_id(name)
     except ValueError as error:
         raise GalleryError(str(error)) from error
 
 
-def _environment(options: argparse.Namespace, contents: dict[str, Any] | None) -> Any:
+def made_environment(
+    options: argparse.Namespace, contents: dict[str, Any] | None, render_mode: str | None = "rgb_array"
+) -> Any:
+    """The environment of a command, with the options of its checkpoint. Raises GalleryError."""
     try:
         given = parse_env_options(options.env_option, SAID_OTHERWISE) if contents is None else contents["env_options"]
         return gymnasium.make_vec(
-            _id(options.environment), num_worlds=options.worlds, render_mode="rgb_array", **given
+            id_of(options.environment), num_worlds=options.worlds, render_mode=render_mode, **given
         )
     except (TypeError, ValueError, RuntimeError, MemoryError, OSError, gymnasium.error.Error) as error:
-        if "rgb_array" in str(error):
+        if render_mode and "rgb_array" in str(error):
             raise GalleryError(f"{options.environment} does not define render()") from error
         raise GalleryError(str(error)) from error
 
 
-def _random(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+def random_play(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+    """Random legal actions."""
     env.action_space.seed(seed)
     return lambda observations, infos: env.sample_actions()
 
 
-def _trained(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+def trained_play(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
     """Draws actions from the policy, so that worlds in equal states may part."""
     from .train.rollouts.acting import acting
     from .train.run_folder.loading import agents_of

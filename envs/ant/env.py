@@ -57,6 +57,7 @@ from torch_batchsim import (
     f32,
     vec3,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.physics import ContactForce, Filter, Joint, Physics
 
 from .picture import draw
@@ -153,6 +154,6 @@ class Ant(Environment):
             Archetype("Ground", Physics.static, Filter, count=1),
         ]
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """``uint8 [300, 400, 3]``: from aside, with a camera that goes along."""
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
+        """400 by 300 pixels: from aside, with a camera that goes along."""
         return draw(world)

@@ -45,7 +45,7 @@ from torch_batchsim import (
     f32,
     i32,
 )  # fmt: skip
-from torch_batchsim.draw import Canvas
+from torch_batchsim.draw import Scene
 
 from .training import SWEEP, TRAINING
 
@@ -102,21 +102,21 @@ class CartPole(Environment):
         high = np.array(limits, np.float32)
         return Box(-high, high, dtype=np.float32)
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         x, theta = float(world["Cart.CartState.x"][0]), float(world["Cart.CartState.theta"][0])
-        canvas = Canvas(width=600, height=400, background=(255, 255, 255))
+        scene = Scene(width=600, height=400, background=(255, 255, 255))
         scale = 600 / (2 * self.parameters.x_threshold)  # pixels per metre
         cart_x, cart_y = 300 + x * scale, 300
-        canvas.line((0, cart_y), (600, cart_y), 1, (0, 0, 0))
-        canvas.rectangle((cart_x - 25, cart_y - 15), (cart_x + 25, cart_y + 15), (0, 0, 0))
+        scene.line((0, cart_y), (600, cart_y), 1, (0, 0, 0))
+        scene.rectangle((cart_x - 25, cart_y - 15), (cart_x + 25, cart_y + 15), (0, 0, 0))
         axle = (cart_x, cart_y - 7.5)
         if not math.isfinite(theta):  # a state that somebody has written: a cart without a pole
-            return canvas.pixels
+            return scene
         reach = 2 * self.parameters.length * scale
         tip = (axle[0] + reach * math.sin(theta), axle[1] - reach * math.cos(theta))
-        canvas.line(axle, tip, 10, (202, 152, 101))
-        canvas.circle(axle, 5, (129, 132, 203))
-        return canvas.pixels
+        scene.line(axle, tip, 10, (202, 152, 101))
+        scene.circle(axle, 5, (129, 132, 203))
+        return scene
 
 
 class CartPoleContinuous(CartPole):

@@ -90,6 +90,7 @@ from torch_batchsim import (
     u8,
     u64,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.types import FieldType
 
 from . import picture, scene
@@ -345,7 +346,7 @@ class Hanabi(Environment):
 
     # ---- pictures --------------------------------------------------------------------------------------------------
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         return picture.draw(world, self.rules)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
+from torch_batchsim.draw import Colour, Point, Sprite, mixed, text_width
+from torch_batchsim.draw import Scene as Drawing
 
 from .rules import Rules
 from .scene import LETTERS, Scene
@@ -57,7 +58,7 @@ def _ink(color: int) -> Colour:
     return INK if LETTERS[color] in "YW" else WHITE
 
 
-def _rounded(canvas: Canvas, corner: Point, opposite: Point, radius: float, colour: Colour) -> None:
+def _rounded(canvas: Drawing, corner: Point, opposite: Point, radius: float, colour: Colour) -> None:
     (left, top), (right, bottom) = corner, opposite
     canvas.rectangle((left + radius, top), (right - radius, bottom), colour)
     canvas.rectangle((left, top + radius), (right, bottom - radius), colour)
@@ -68,7 +69,7 @@ def _rounded(canvas: Canvas, corner: Point, opposite: Point, radius: float, colo
 
 @lru_cache(maxsize=256)
 def _box(width: int, height: int, fill: Colour, edge: Colour, thick: int, radius: int = 6) -> Sprite:
-    def draw(canvas: Canvas) -> None:
+    def draw(canvas: Drawing) -> None:
         _rounded(canvas, (0, 0), (width, height), radius, edge)
         _rounded(canvas, (thick, thick), (width - thick, height - thick), max(1, radius - thick), fill)
 
@@ -80,7 +81,7 @@ def _face(color: int, rank: int) -> Sprite:
     """A burst of the colour, with the rank on it and the colour's letter below."""
     colour, middle = COLORS[color], (WIDTH / 2, 30)
 
-    def draw(canvas: Canvas) -> None:
+    def draw(canvas: Drawing) -> None:
         _rounded(canvas, (0, 0), (WIDTH, HEIGHT), 7, mixed(colour, INK, 0.5))
         _rounded(canvas, (2, 2), (WIDTH - 2, HEIGHT - 2), 5, colour)
         light = mixed(colour, INK, 0.12) if LETTERS[color] == "W" else mixed(colour, WHITE, 0.22)
@@ -103,7 +104,7 @@ def _face(color: int, rank: int) -> Sprite:
 def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks: int) -> Sprite:
     """Knowledge of a card: a row for colours, a row for ranks."""
 
-    def draw(canvas: Canvas) -> None:
+    def draw(canvas: Drawing) -> None:
         canvas.stamp(_box(*MARKS, PLATE, PLATE, 1), (MARKS[0] / 2, MARKS[1] / 2))
         for color in range(colors):
             at = MARKS[0] / 2 + (color - (colors - 1) / 2) * PITCH, 10
@@ -128,7 +129,7 @@ def _marks(some_colors: int, some_ranks: int, revealed: int, colors: int, ranks:
 
 @lru_cache(maxsize=8)
 def _disc(colour: Colour, there: bool) -> Sprite:
-    def draw(canvas: Canvas) -> None:
+    def draw(canvas: Drawing) -> None:
         canvas.circle((8, 8), 7, mixed(colour, INK, 0.45) if there else GHOST)
         canvas.circle((8, 8), 5, colour if there else PANEL)
         if there:
@@ -155,10 +156,10 @@ class Area(NamedTuple):
     height: int
 
 
-def draw(world: Mapping[str, np.ndarray], rules: Rules) -> np.ndarray:
-    """A picture ``uint8 [height, width, 3]`` of one world; height and width are even and follow from the rules.
+def draw(world: Mapping[str, np.ndarray], rules: Rules) -> Drawing:
+    """A picture of one world; height and width are even and follow from the rules.
 
-    ``world`` has all columns by name, as ``Environment.render`` gets them.
+    ``world`` has all columns by name, as ``Environment.scene`` gets them.
     """
     scene = Scene(world, rules)
     side_by_side = 2 if rules.hand_size <= TWO else 1
@@ -171,7 +172,7 @@ def draw(world: Mapping[str, np.ndarray], rules: Rules) -> np.ndarray:
     rows = [range(p, min(p + side_by_side, rules.players)) for p in range(0, rules.players, side_by_side)]
     height = (HEADER + table + GAP + len(rows) * (hand_height + GAP) + FOOTER) // 2 * 2
 
-    canvas = Canvas(width, height, NIGHT)
+    canvas = Drawing(width, height, NIGHT)
     _draw_header(canvas, scene)
     _draw_footer(canvas, scene)
     left, spare = GAP, (width - sum(widths) - 4 * GAP) // 3
@@ -186,16 +187,16 @@ def draw(world: Mapping[str, np.ndarray], rules: Rules) -> np.ndarray:
                 GAP + column * share, HEADER + table + GAP + row * (hand_height + GAP), share - GAP, hand_height
             )
             _draw_hand(canvas, scene, player, area, lines)
-    return canvas.pixels
+    return canvas
 
 
-def _lay(canvas: Canvas, corner: Point, sprite: Sprite) -> None:
-    height, width = sprite.colours.shape[:2]
+def _lay(canvas: Drawing, corner: Point, sprite: Sprite) -> None:
+    width, height = sprite.scene.width, sprite.scene.height
     canvas.stamp(sprite, (corner[0] + width / 2, corner[1] + height / 2))
 
 
-def _draw_header(canvas: Canvas, scene: Scene) -> None:
-    width, y = canvas.pixels.shape[1], HEADER / 2
+def _draw_header(canvas: Drawing, scene: Scene) -> None:
+    width, y = canvas.width, HEADER / 2
     if scene.over:
         canvas.rectangle((0, 0), (width, HEADER - GAP), (120, 30, 44))
         y -= GAP / 2
@@ -203,14 +204,14 @@ def _draw_header(canvas: Canvas, scene: Scene) -> None:
     canvas.text((width - GAP - PAD, y), scene.end, WHITE if scene.over else RED, 2, align=1)
 
 
-def _draw_footer(canvas: Canvas, scene: Scene) -> None:
-    height, width = canvas.pixels.shape[:2]
+def _draw_footer(canvas: Drawing, scene: Scene) -> None:
+    width, height = canvas.width, canvas.height
     words = "Last move: " + scene.last_move.replace("player ", "P")
     scale = 2 if text_width(words, 2) <= width - 2 * (GAP + PAD) else 1
     canvas.text((GAP + PAD, height - FOOTER / 2 - 2), words, WHITE, scale)
 
 
-def _draw_tokens(canvas: Canvas, scene: Scene, area: Area) -> None:
+def _draw_tokens(canvas: Drawing, scene: Scene, area: Area) -> None:
     rules = scene.rules
     tokens = (
         ("Info", scene.information, rules.max_information_tokens, AZURE),
@@ -231,7 +232,7 @@ def _draw_tokens(canvas: Canvas, scene: Scene, area: Area) -> None:
     canvas.text((area.left + 98, y), str(scene.deck), WHITE if scene.deck else RED, 2)
 
 
-def _draw_fireworks(canvas: Canvas, scene: Scene, area: Area) -> None:
+def _draw_fireworks(canvas: Drawing, scene: Scene, area: Area) -> None:
     canvas.text((area.left, area.top + TITLE / 2), "Fireworks", PALE, 2)
     first = area.left + (area.width - (scene.rules.colors - 1) * STACK) / 2
     for color, played in enumerate(scene.fireworks):
@@ -246,7 +247,7 @@ def _draw_fireworks(canvas: Canvas, scene: Scene, area: Area) -> None:
             canvas.stamp(_face(color, rank), (x, y + rank * PEEK))
 
 
-def _draw_discards(canvas: Canvas, scene: Scene, area: Area) -> None:
+def _draw_discards(canvas: Drawing, scene: Scene, area: Area) -> None:
     canvas.text((area.left, area.top + TITLE / 2), "Discards", PALE, 2)
     copies = scene.rules.copies
     first = area.left + (area.width - sum(copies) * COPY - (len(copies) - 1) * APART + COPY) / 2
@@ -265,7 +266,7 @@ def _draw_discards(canvas: Canvas, scene: Scene, area: Area) -> None:
             x += APART
 
 
-def _draw_hand(canvas: Canvas, scene: Scene, player: int, area: Area, lines: int) -> None:
+def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: int) -> None:
     moves = player == scene.mover and not scene.over
     fill, edge = (LIT, GOLD) if moves else (PANEL, PANEL)
     _lay(canvas, (area.left, area.top), _box(int(area.width), int(area.height), fill, edge, 2))

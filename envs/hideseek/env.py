@@ -92,7 +92,7 @@ from torch_batchsim import (
     u32,
 )
 from torch_batchsim.physics import Force, Joint, Material, Physics
-from torch_batchsim.rays import Rays
+from torch_batchsim.rays import BodyScene, Rays
 from torch_batchsim.types import FieldType
 
 from . import picture, plan
@@ -373,17 +373,24 @@ class HideSeek(Environment):
     # ---- pictures --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _aside(self) -> Callable[[Mapping[str, np.ndarray], Any], np.ndarray]:
+    def _aside(self) -> Callable[[Mapping[str, np.ndarray], Any], BodyScene]:
         return picture.from_aside(self.constants.half_size)
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """``uint8 [490, 480, 3]`` from above, ``[400, 640, 3]`` from aside; a bar below shows the time."""
+        if self.camera == "aside":
+            return self.scene(world).pixels
+        return picture.from_above(world, self.constants, self._steps(world))
+
+    def scene(self, world: Mapping[str, np.ndarray]) -> BodyScene:
+        """From aside, whichever the ``camera``."""
+        return picture.with_time(self._aside(world, self.constants), self._steps(world))
+
+    def _steps(self, world: Mapping[str, np.ndarray]) -> tuple[int, int, int]:
+        """Done, of the preparation, of an episode."""
         p = self.parameters
         left = float(world["Agent.OwnView.values" if not self.constants.flat else "Agent.View.own"][0][10])
-        steps = round(p.max_episode_steps * (1 - left)), p.preparation_steps, p.max_episode_steps
-        if self.camera == "aside":
-            return picture.with_time(self._aside(world, self.constants), steps)
-        return picture.from_above(world, self.constants, steps)
+        return round(p.max_episode_steps * (1 - left)), p.preparation_steps, p.max_episode_steps
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
         """From above, 36 lines of up to 72 characters: see plan.as_text."""

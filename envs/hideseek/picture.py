@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, mixed
-from torch_batchsim.rays import Picture
+from torch_batchsim.draw import Canvas, Colour, Point, Scene, mixed
+from torch_batchsim.rays import BodyScene, Picture
 
 SIZE, BAR, MARGIN = 480, 10, 1.2  # pixels, pixels, metres around the square
 FLOOR, OUTSIDE, WALL = (232, 230, 224), (178, 184, 180), (92, 96, 110)
@@ -71,11 +71,11 @@ def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int
                 canvas.line(at(pose[0]), at(world["Agent.physics.Pose.position"][holder - 1]), 2, WHITE)
                 canvas.circle(at(pose[0]), 4, WHITE)
     _agents(canvas, world, constants, at, corners)
-    _time(canvas, steps)
+    _time(canvas, steps, SIZE, SIZE)
     return canvas.pixels
 
 
-def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], np.ndarray]:
+def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], BodyScene]:
     """A camera that looks down into a square of this half size: a function of a world and the constants."""
     see = Picture(
         eye=(0.0, -1.75 * half, 1.85 * half), target=(0.0, -0.13 * half, 0.0), width=640, height=390, field_of_view=0.8,
@@ -83,7 +83,7 @@ def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], np.ndar
                                 "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
                                 "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
-    return lambda world, constants: see({**world, **_marks(world, constants)})
+    return lambda world, constants: see.scene({**world, **_marks(world, constants)})
 
 
 def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:
@@ -109,13 +109,11 @@ def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndar
     }  # fmt: skip
 
 
-def with_time(pixels: np.ndarray, steps: tuple[int, int, int]) -> np.ndarray:
-    """The picture with the bar of time below it."""
-    height, width = pixels.shape[:2]
-    canvas = Canvas(width, height + BAR)
-    canvas.pixels[:height] = pixels
-    _time(canvas, steps, height)
-    return canvas.pixels
+def with_time(scene: BodyScene, steps: tuple[int, int, int]) -> BodyScene:
+    """The scene with the bar of time below it."""
+    scene.height += BAR
+    _time(scene, steps, scene.width, scene.height - BAR)
+    return scene
 
 
 def number_of(colour: Colour) -> int:
@@ -239,9 +237,8 @@ def _agents(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at:
         canvas.polygon(corners(pose, nose), WHITE)
 
 
-def _time(canvas: Canvas, steps: tuple[int, int, int], top: int = SIZE) -> None:
+def _time(canvas: Canvas | Scene, steps: tuple[int, int, int], width: int, top: int) -> None:
     done, first, total = steps
-    width = canvas.pixels.shape[1]
     canvas.rectangle((0, top), (width, top + BAR), DARK)
     end = width * min(done / total, 1.0)
     split = min(width * first / total, end)

@@ -38,6 +38,7 @@ from torch_batchsim import (
     system,
     u8,
 )
+from torch_batchsim.draw import Scene
 
 from .picture import draw
 
@@ -153,5 +154,5 @@ class MinAtar(Environment):
     def action_space(self) -> Discrete:
         return Discrete(len(self.used) if self.parameters.minimal_actions else len(Action))
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         return draw(world["Game.View.cells"][0], self.channels)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from torch_batchsim.draw import Scene
+
 CELL, GAP = 16, 1  # pixels: a cell with its gap, the gap
 DARK, LINES = (18, 20, 32), (28, 31, 46)
 COLOURS = {
@@ -20,16 +22,18 @@ COLOURS = {
 }  # fmt: skip
 
 
-def draw(cells: np.ndarray, channels: Sequence[str]) -> np.ndarray:
-    """uint8 `[160, 160, 3]`.
+def draw(cells: np.ndarray, channels: Sequence[str]) -> Scene:
+    """160 by 160 pixels.
 
     Args:
         cells: `[10, 10, channels]`.
         channels: their names.
     """
-    grid = np.full((10, 10, 3), LINES, np.uint8)
-    for channel, name in enumerate(channels):
-        grid[cells[:, :, channel] != 0] = COLOURS[name]
-    pixels = np.full((10, CELL, 10, CELL, 3), DARK, np.uint8)
-    pixels[:, GAP:, :, GAP:] = grid[:, None, :, None]
-    return pixels.reshape(10 * CELL, 10 * CELL, 3)
+    scene = Scene(10 * CELL, 10 * CELL, DARK)
+    for y in range(10):
+        for x in range(10):
+            shown = [name for channel, name in enumerate(channels) if cells[y, x, channel]]
+            corner = CELL * x + GAP, CELL * y + GAP
+            opposite = CELL * (x + 1), CELL * (y + 1)
+            scene.rectangle(corner, opposite, COLOURS[shown[-1]] if shown else LINES)
+    return scene

@@ -78,6 +78,7 @@ from torch_batchsim import (
     i32,
     u8,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.types import FieldType
 
 from . import picture
@@ -384,5 +385,5 @@ class Overcooked(Environment):
             background[terrain == kind, 5 * self.agents + kind - POT] = 1
         return background
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         return picture.draw(world, self.layouts[int(world["Kitchen.layout"])], horizon=self.parameters.horizon)

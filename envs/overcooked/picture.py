@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point, Sprite, mixed, text_width
+from torch_batchsim.draw import Colour, Point, Scene, Sprite, mixed, text_width
 
 from .codes import (
     COUNTER,
@@ -206,7 +206,7 @@ def _sprite(shapes: Shapes, cell: int, facing: Point) -> Sprite:
     """Shapes with ``cell`` pixels for a cell, turned so that their north is where ``facing`` points."""
     side, (fx, fy) = 2 * ceil(0.6 * cell), facing
 
-    def draw(canvas: Canvas) -> None:
+    def draw(canvas: Scene) -> None:
         for kind, colour, size, *points in shapes:
             at = [(side / 2 - (x * fy + y * fx) * cell, side / 2 + (x * fx - y * fy) * cell) for x, y in points]
             if kind == "circle":
@@ -221,7 +221,7 @@ def _sprite(shapes: Shapes, cell: int, facing: Point) -> Sprite:
     return Sprite(side, side, draw)
 
 
-def _stamp(canvas: Canvas, centre: Point, cell: float, shapes: Shapes, facing: Point = (0, -1)) -> None:
+def _stamp(canvas: Scene, centre: Point, cell: float, shapes: Shapes, facing: Point = (0, -1)) -> None:
     canvas.stamp(_sprite(shapes, round(cell), facing), centre)
 
 
@@ -243,11 +243,11 @@ class Frame(NamedTuple):
         return self.left + (x + 0.5) * self.cell, self.top + (y + 0.5) * self.cell
 
 
-def draw(world: Mapping[str, np.ndarray], layout: Layout, *, horizon: int) -> np.ndarray:
-    """A picture ``uint8 [height, width, 3]`` of one world; height and width are even.
+def draw(world: Mapping[str, np.ndarray], layout: Layout, *, horizon: int) -> Scene:
+    """A picture of one world; height and width are even.
 
     Args:
-        world: all columns of the world by name, as ``Environment.render`` gets them.
+        world: all columns of the world by name, as ``Environment.scene`` gets them.
         layout: of this world, with orders, pay and cook times.
         horizon: steps of an episode.
     """
@@ -258,17 +258,17 @@ def draw(world: Mapping[str, np.ndarray], layout: Layout, *, horizon: int) -> np
     top = SCORE + BAR + GAP + (max((card.row for card in cards), default=-1) + 1) * (CARD + GAP)
     frame = Frame(width, top + rows * cell, cell, (width - columns * cell) // 2, top, rows)
 
-    canvas = Canvas(frame.width, frame.height, DARK)
+    canvas = Scene(frame.width, frame.height, DARK)
     _draw_score(canvas, world, horizon)
     for card in cards:
         _draw_card(canvas, card)
     _draw_cells(canvas, frame, world, layout)
     _draw_chefs(canvas, frame, world)
-    return canvas.pixels
+    return canvas
 
 
-def _draw_score(canvas: Canvas, world: Mapping[str, np.ndarray], horizon: int) -> None:
-    width, step, y = canvas.pixels.shape[1], int(world["Kitchen.timestep"]), SCORE / 2
+def _draw_score(canvas: Scene, world: Mapping[str, np.ndarray], horizon: int) -> None:
+    width, step, y = canvas.width, int(world["Kitchen.timestep"]), SCORE / 2
     pay = float(world["Chef.SparseReward.value"].sum())
     texts = f"{world['Chef.SparseReturn.value'].sum():g}", f"{pay:+g}" if pay else "", f"{step}/{horizon}"
     scale = 2 if sum(text_width(text, 2) for text in texts) + 72 <= width else 1
@@ -282,7 +282,7 @@ def _draw_score(canvas: Canvas, world: Mapping[str, np.ndarray], horizon: int) -
     canvas.rectangle((6, SCORE), (6 + round((width - 12) * min(1.0, step / horizon)), SCORE + BAR), colour)
 
 
-def _draw_cells(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray], layout: Layout) -> None:
+def _draw_cells(canvas: Scene, frame: Frame, world: Mapping[str, np.ndarray], layout: Layout) -> None:
     items, left = _items(world, "Cell"), world["Cell.Cooking.left"].tolist()
     for number, kind in enumerate(world["Cell.Terrain.kind"].tolist()):
         at = frame.centre(number)
@@ -296,7 +296,7 @@ def _draw_cells(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray], l
             _stamp(canvas, at, 0.56 * frame.cell, _item(*items[number]))
 
 
-def _draw_soup(canvas: Canvas, at: Point, cell: int, soup: Item, left: int, layout: Layout) -> None:
+def _draw_soup(canvas: Scene, at: Point, cell: int, soup: Item, left: int, layout: Layout) -> None:
     """In a pot; below it a strip with the bar, and with words if they fit."""
     _, onions, tomatoes = soup
     _stamp(canvas, at, cell, _content(onions, tomatoes, min(left, 1)))
@@ -309,7 +309,7 @@ def _draw_soup(canvas: Canvas, at: Point, cell: int, soup: Item, left: int, layo
         canvas.text((at[0], bottom - height / 2), text, WHITE, align=0.5)
 
 
-def _draw_chefs(canvas: Canvas, frame: Frame, world: Mapping[str, np.ndarray]) -> None:
+def _draw_chefs(canvas: Scene, frame: Frame, world: Mapping[str, np.ndarray]) -> None:
     cell, held = frame.cell, _items(world, "Chef")
     places = [frame.centre(place) for place in world["Chef.Place.cell"]]
     facings = [tuple(DIRECTIONS)[facing] for facing in world["Chef.Place.facing"]]
@@ -356,7 +356,7 @@ def _cards(layout: Layout, width: int) -> list[Card]:
     return cards
 
 
-def _draw_card(canvas: Canvas, card: Card) -> None:
+def _draw_card(canvas: Scene, card: Card) -> None:
     top = SCORE + BAR + GAP + card.row * (CARD + GAP)
     colour = (86, 74, 40) if card.bonus else (60, 64, 80)
     canvas.rectangle((card.left, top), (card.left + card.width, top + CARD), colour)

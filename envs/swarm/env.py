@@ -49,6 +49,7 @@ from torch_batchsim import (
     f32,
     i32,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.grid import Grid
 
 from .picture import draw
@@ -175,6 +176,6 @@ class Swarm(Environment):
         low[[4, 5]] = low[6::5] = 0
         return Box(low, high, dtype=np.float32)
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         p = self.parameters
         return draw(world, p.radius, p.hull, p.max_episode_steps)

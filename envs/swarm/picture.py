@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas, Colour, Point
+from torch_batchsim.draw import Colour, Point, Scene
 
 SIZE, HEADER = 400, 28  # pixels: the arena with its margin, the line of text above it
 SCALE = SIZE / 2.2  # pixels per half width
@@ -23,39 +23,39 @@ def place(x: float, y: float) -> Point:
     return float(SIZE / 2 + x * SCALE), float(HEADER + SIZE / 2 - y * SCALE)
 
 
-def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: int) -> np.ndarray:
-    """uint8 `[HEADER + SIZE, SIZE, 3]`.
+def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: int) -> Scene:
+    """`SIZE` by `HEADER + SIZE` pixels.
 
     Args:
-        world: as `render` gets it.
+        world: as `scene` gets it.
         radius: of ships and drones, half widths.
         hull: of a ship at first.
         last_step: of an episode.
     """
-    canvas, step = Canvas(SIZE, HEADER + SIZE, background=DARK), int(world["World.step"])
+    scene, step = Scene(SIZE, HEADER + SIZE, background=DARK), int(world["World.step"])
     corners = [place(-1, -1), place(1, -1), place(1, 1), place(-1, 1)]
     for start, end in zip(corners, corners[1:] + corners[:1], strict=True):
-        canvas.line(start, end, 2, WALL)
+        scene.line(start, end, 2, WALL)
     for at, heading in _headed(world, "Drone"):
-        _disc(canvas, at, radius * SCALE, heading, DRONE)
+        _disc(scene, at, radius * SCALE, heading, DRONE)
     fire = world["Ship.Choice.fire"] if step else np.zeros_like(world["Ship.Choice.fire"])  # no action yet
     ships = zip(_headed(world, "Ship"), fire.tolist(), world["Ship.Hull.left"].tolist(), strict=True)
     for (at, heading), shot, left in ships:
         if shot and left:  # where the gun points
             angle = (shot - 1) * math.pi / 4
             reach = 1.9 * radius * SCALE
-            canvas.line(at, (at[0] + reach * math.cos(angle), at[1] - reach * math.sin(angle)), 3, OWN_BULLET)
-        _disc(canvas, at, radius * SCALE, heading if left else None, SHIP if left else LOST)
+            scene.line(at, (at[0] + reach * math.cos(angle), at[1] - reach * math.sin(angle)), 3, OWN_BULLET)
+        _disc(scene, at, radius * SCALE, heading if left else None, SHIP if left else LOST)
         if left:
-            _bar(canvas, (at[0], at[1] + radius * SCALE + 6), radius * SCALE, left, hull)
+            _bar(scene, (at[0], at[1] + radius * SCALE + 6), radius * SCALE, left, hull)
     tables = world["Bullet.Shot.owner"][:, 1]  # a handle's archetype: 1 is the first dynamic one
     for x, y, table in zip(world["Bullet.Place.x"], world["Bullet.Place.y"], tables, strict=True):
-        canvas.circle(place(x, y), 2.5, DRONE_BULLET if table == 1 else OWN_BULLET)
+        scene.circle(place(x, y), 2.5, DRONE_BULLET if table == 1 else OWN_BULLET)
     score = int(world["Ship.Tally.kills"].sum() - world["Ship.Tally.hits"].sum())
-    canvas.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
-    canvas.text((10, HEADER / 2), f"score {score}", TEXT, scale=2)
-    canvas.text((SIZE - 10, HEADER / 2), f"step {step}/{last_step}", TEXT, scale=2, align=1.0)
-    return canvas.pixels
+    scene.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
+    scene.text((10, HEADER / 2), f"score {score}", TEXT, scale=2)
+    scene.text((SIZE - 10, HEADER / 2), f"step {step}/{last_step}", TEXT, scale=2, align=1.0)
+    return scene
 
 
 def _headed(world: Mapping[str, np.ndarray], table: str) -> Iterator[tuple[Point, Point | None]]:
@@ -66,17 +66,17 @@ def _headed(world: Mapping[str, np.ndarray], table: str) -> Iterator[tuple[Point
         yield place(x, y), (u / speed, -v / speed) if 0 < speed < math.inf else None
 
 
-def _disc(canvas: Canvas, at: Point, radius: float, heading: Point | None, colour: Colour) -> None:
+def _disc(scene: Scene, at: Point, radius: float, heading: Point | None, colour: Colour) -> None:
     """A disc with a nose in its direction."""
     if heading is not None:
         (x, y), (u, v) = at, heading
         tip, side = (x + 1.6 * radius * u, y + 1.6 * radius * v), 0.78 * radius
         x, y = x + 0.62 * radius * u, y + 0.62 * radius * v
-        canvas.polygon([tip, (x - side * v, y + side * u), (x + side * v, y - side * u)], colour)
-    canvas.circle(at, radius, colour)
+        scene.polygon([tip, (x - side * v, y + side * u), (x + side * v, y - side * u)], colour)
+    scene.circle(at, radius, colour)
 
 
-def _bar(canvas: Canvas, top: Point, half: float, left: int, hull: int) -> None:
+def _bar(scene: Scene, top: Point, half: float, left: int, hull: int) -> None:
     """The hull left, a piece for each point."""
     half = max(half, 12.0)
     pieces = hull if hull <= _MOST_PIECES else 1
@@ -84,6 +84,6 @@ def _bar(canvas: Canvas, top: Point, half: float, left: int, hull: int) -> None:
         start, end = (top[0] + half * (2 * (piece + i) / pieces - 1) for i in (0, 1))
         share = min(1.0, max(0.0, left / hull * pieces - piece))
         end -= 1 if pieces > 1 else 0
-        canvas.rectangle((start, top[1]), (end, top[1] + _BAR), LOST)
+        scene.rectangle((start, top[1]), (end, top[1] + _BAR), LOST)
         if share:
-            canvas.rectangle((start, top[1]), (start + share * (end - start), top[1] + _BAR), HULL)
+            scene.rectangle((start, top[1]), (start + share * (end - start), top[1] + _BAR), HULL)

@@ -75,6 +75,7 @@ from torch_batchsim import (
     system,
     u32,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.math import clamp, cos, fmod, from_bits, sin, sqrt, to_bits
 
 from .picture import draw
@@ -485,7 +486,7 @@ class TagContinuous(Environment):
                 raise ValueError(f"{name} of a start must be within 0 and {greatest:g}")
         return {"Start.given": True}
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         p = self.parameters
         places = np.stack([world["Agent.Place.x"], world["Agent.Place.y"]], 1)
         return draw(

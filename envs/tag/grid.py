@@ -57,6 +57,7 @@ from torch_batchsim import (
     i32,
     system,
 )
+from torch_batchsim.draw import Scene
 from torch_batchsim.math import clamp
 
 from .picture import draw
@@ -231,7 +232,7 @@ class TagGrid(Environment):
                 raise ValueError(f"{name} of a start must be within 0 and {self.constants.grid_length}")
         return {"Start.given": True}
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         length = self.constants.grid_length
         x, y = (world[f"Agent.Cell.{axis}"] + 0.5 for axis in "xy")
         return draw(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from torch_batchsim.draw import Canvas
+from torch_batchsim.draw import Scene
 
 SIZE, HEADER, MARGIN = 400, 28, 10  # pixels: the arena with its margins, the line of text above it
 FLOOR, HEADER_COLOUR, WALL, TEXT = (244, 241, 234), (48, 52, 64), (130, 130, 140), (235, 236, 240)
@@ -25,11 +25,11 @@ def draw(
     playing: np.ndarray | None = None,
     headings: np.ndarray | None = None,
     cells: int = 0,
-) -> np.ndarray:
-    """uint8 `[HEADER + SIZE, SIZE, 3]`.
+) -> Scene:
+    """`SIZE` by `HEADER + SIZE` pixels.
 
     Args:
-        world: as `render` gets it.
+        world: as `scene` gets it.
         places: [agents, 2], from 0 to `length`.
         taggers: which agents are.
         radius: of an agent, in the unit of `places`.
@@ -37,15 +37,15 @@ def draw(
         headings: rad.
         cells: by which lines divide a side, if they are not too many.
     """
-    canvas, scale = Canvas(SIZE, HEADER + SIZE, background=FLOOR), (SIZE - 2 * MARGIN) / length
+    scene, scale = Scene(SIZE, HEADER + SIZE, background=FLOOR), (SIZE - 2 * MARGIN) / length
     low, high = MARGIN, SIZE - MARGIN
     for i in range(1, cells if cells <= 40 else 0):
         at = MARGIN + i * scale
-        canvas.line((at, HEADER + low), (at, HEADER + high), 1, GRID)
-        canvas.line((low, HEADER + at), (high, HEADER + at), 1, GRID)
+        scene.line((at, HEADER + low), (at, HEADER + high), 1, GRID)
+        scene.line((low, HEADER + at), (high, HEADER + at), 1, GRID)
     corners = [(low, HEADER + low), (high, HEADER + low), (high, HEADER + high), (low, HEADER + high)]
     for start, end in zip(corners, corners[1:] + corners[:1], strict=True):
-        canvas.line(start, end, 2, WALL)
+        scene.line(start, end, 2, WALL)
     playing = np.ones(len(places), bool) if playing is None else playing.astype(bool)
     size = max(radius * scale, 3.0)
     for i in np.lexsort((taggers, playing)).tolist():  # those in the game, and of them taggers, lie on top
@@ -55,10 +55,10 @@ def draw(
         if headings is not None and playing[i] and math.isfinite(headings[i]):
             angle = float(headings[i])
             tip = (centre[0] + 2 * size * math.cos(angle), centre[1] - 2 * size * math.sin(angle))
-            canvas.line(centre, tip, max(size / 2, 1.5), colour)
-        canvas.circle(centre, size, colour)
-    canvas.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
+            scene.line(centre, tip, max(size / 2, 1.5), colour)
+        scene.circle(centre, size, colour)
+    scene.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
     left = int((playing & ~taggers).sum())
-    canvas.text((10, HEADER / 2), f"runners {left}", TEXT, scale=2)
-    canvas.text((SIZE - 10, HEADER / 2), f"step {int(world['World.step'])}/{episode_length}", TEXT, scale=2, align=1.0)
-    return canvas.pixels
+    scene.text((10, HEADER / 2), f"runners {left}", TEXT, scale=2)
+    scene.text((SIZE - 10, HEADER / 2), f"step {int(world['World.step'])}/{episode_length}", TEXT, scale=2, align=1.0)
+    return scene

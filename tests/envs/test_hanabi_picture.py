@@ -71,7 +71,7 @@ def games(seed: int, *all_rules: model.Rules) -> Iterator[model.Game]:
 
 
 def drawn(game: model.Game) -> np.ndarray:
-    return picture.draw(world_of(game), rules_of(game))
+    return picture.draw(world_of(game), rules_of(game)).pixels
 
 
 def text_of(game: model.Game) -> str:
@@ -267,9 +267,9 @@ def test_whatever_differs_is_seen(rules: model.Rules) -> None:
     moments = [world_of(game) for game in games(5, rules)]
     for world in (moments[0], *dice.sample(moments[1:-1], 2 if len(moments) > 4 else 0), moments[-1]):
         own = rules_of(dealt(rules))
-        pixels, text = picture.draw(world, own), scene.text(world, own)
+        pixels, text = picture.draw(world, own).pixels, scene.text(world, own)
         for what, other in others(world, own, dice):
-            assert not np.array_equal(pixels, picture.draw(other, own)), what
+            assert not np.array_equal(pixels, picture.draw(other, own).pixels), what
             assert text != scene.text(other, own), what
             seen.add(what.split()[0])
     assert len(seen) >= 10
@@ -303,9 +303,9 @@ def test_what_was_revealed_is_marked_in_gold() -> None:
     game.player, world, own = 2, world_of(game), rules_of(game)
     taken = []
     for revealed in range(4):
-        other = picture.draw(changed(world, "Held.Card.revealed", revealed, 2), own)
+        other = picture.draw(changed(world, "Held.Card.revealed", revealed, 2), own).pixels
         if revealed:
-            left, top, width, height = box(picture.draw(world, own), other)
+            left, top, width, height = box(picture.draw(world, own).pixels, other)
             assert (other[top : top + height, left : left + width] == picture.GOLD).all(-1).any()
             taken.append((top, top + height))
     (color_top, color_end), (rank_top, rank_end), both = taken

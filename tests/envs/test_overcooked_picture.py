@@ -51,7 +51,7 @@ def has(pixels: np.ndarray, colour: tuple[int, int, int]) -> bool:
 @pytest.mark.parametrize("name", layout_names())
 def test_every_layout_has_a_picture_of_even_size(name: str) -> None:
     layout = read_layout(name)
-    pixels = picture.draw(world_of(layout), layout, horizon=400)
+    pixels = picture.draw(world_of(layout), layout, horizon=400).pixels
     assert pixels.dtype == np.uint8
     assert pixels.shape[0] % 2 == pixels.shape[1] % 2 == 0
     assert pixels.shape[2] == 3
@@ -63,7 +63,7 @@ def test_chefs_differ_and_show_where_they_look() -> None:
     for facing in range(4):
         world = world_of(ROOM)
         world["Chef.Place.facing"][0] = facing
-        pictures.add(picture.draw(world, ROOM, horizon=400).tobytes())
+        pictures.add(picture.draw(world, ROOM, horizon=400).pixels.tobytes())
     assert len(pictures) == 4
 
 
@@ -74,7 +74,7 @@ def test_items_differ_wherever_they_are() -> None:
         for item in items:
             world = world_of(ROOM)
             put(world, of, row, *item)
-            pictures.add(picture.draw(world, ROOM, horizon=400).tobytes())
+            pictures.add(picture.draw(world, ROOM, horizon=400).pixels.tobytes())
         assert len(pictures) == len(items)
 
 
@@ -85,7 +85,7 @@ def test_a_pot_shows_how_far_it_is() -> None:
         row = POT[0] * ROOM.terrain.shape[1] + POT[1]
         put(world, "Cell", row, picture.SOUP, 3, 0)
         world["Cell.Cooking.left"][row] = left
-        pots.append(cell(picture.draw(world, ROOM, horizon=400), *POT))
+        pots.append(cell(picture.draw(world, ROOM, horizon=400).pixels, *POT))
     green = [(pot[-1] == picture.GREEN).all(-1).sum() for pot in pots]  # below what is written there
     assert green == sorted(green)
     assert green[:2] == [0, 0]
@@ -96,22 +96,22 @@ def test_time_turns_red_and_pay_is_shown() -> None:
     world = world_of(ROOM)
     for step, red in ((360, False), (361, True), (400, True), (500, True)):
         world["Kitchen.timestep"] = np.int32(step)
-        assert has(picture.draw(world, ROOM, horizon=400)[:TOP], picture.RED) == red
-    before = picture.draw(world, ROOM, horizon=400)
+        assert has(picture.draw(world, ROOM, horizon=400).pixels[:TOP], picture.RED) == red
+    before = picture.draw(world, ROOM, horizon=400).pixels
     world["Chef.SparseReward.value"][1] = 20
-    assert (picture.draw(world, ROOM, horizon=400) != before).any()
+    assert (picture.draw(world, ROOM, horizon=400).pixels != before).any()
 
 
 def test_padding_is_dark() -> None:
-    pixels = picture.draw(world_of(ROOM, padding=2), ROOM, horizon=400)
+    pixels = picture.draw(world_of(ROOM, padding=2), ROOM, horizon=400).pixels
     assert (cell(pixels, 6, 2) == picture.DARK).all()
     assert (cell(pixels, 1, 5) == picture.DARK).all()
-    assert np.array_equal(pixels[TOP : TOP + 192, :240], picture.draw(world_of(ROOM), ROOM, horizon=400)[TOP:])
+    assert np.array_equal(pixels[TOP : TOP + 192, :240], picture.draw(world_of(ROOM), ROOM, horizon=400).pixels[TOP:])
 
 
 def test_a_crowd_fits() -> None:
     rows = ["*" * 12] * 3 + ["*" * 4 + " " * 8] + [" " * 12] * 3
     layout = read_layout("\n".join(["X" * 14, *(f"X{row}X" for row in rows), "XXPXOXTXDXSXXX"]))
-    pixels = picture.draw(world_of(layout), layout, horizon=400)
+    pixels = picture.draw(world_of(layout), layout, horizon=400).pixels
     assert pixels.shape[1] == 14 * 44
     assert all(has(pixels, picture.chef_colour(number)) for number in range(40))

@@ -152,7 +152,7 @@ def test_the_citation_has_the_version() -> None:
     assert f"version: {torch_batchsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-@pytest.mark.parametrize("command", ["check.cli", "gallery", "new"])
+@pytest.mark.parametrize("command", ["check.cli", "gallery", "new", "record", "replay.__main__"])
 def test_commands_print_their_version(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(f"torch_batchsim.{command}").main(["--version"])

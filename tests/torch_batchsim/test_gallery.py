@@ -63,7 +63,7 @@ def test_a_trained_policy_acts(tmp_path, capsys):
 
 
 class Unseen(CartPole):
-    render = torch_batchsim.Environment.render
+    scene = torch_batchsim.Environment.scene
 
 
 torch_batchsim.register("tests/Unseen-v0", Unseen)

@@ -17,6 +17,9 @@ from .library import library_classes, made_libraries
 from .options import FIXED_ARGUMENTS
 from .schema import TaskGraph
 
+if TYPE_CHECKING:
+    from ..draw import Scene
+
 _Declared = TypeVar("_Declared", bound="Environment")
 
 
@@ -190,14 +193,23 @@ class Environment(Declaration):
             return {}
         raise NotImplementedError(f"{self.name} has reset_options, but does not define reset_values()")
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a world as ``uint8 [height, width, 3]``.
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
+        """Describe a world as shapes, which pictures, videos and replays draw; see ``torch_batchsim.draw.Scene``.
 
         ``world`` maps ``"Cart.CartState.x"`` to ``[rows, ...]``, a singleton's or resource's field to ``[...]``, and
-        ``"World.step"`` to the steps of the episode under way. Where
-        there are bodies of the library physics, ``render = torch_batchsim.rays.Picture(...)`` draws them.
+        ``"World.step"`` to the steps of the episode under way. Where there are bodies of the library physics,
+        ``render = torch_batchsim.rays.Picture(...)`` is all that is needed.
         """
-        raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+        raise NotImplementedError(f"{self.name} has no picture: it does not define scene()")
+
+    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a world, as ``scene`` gets it, as ``uint8 [height, width, 3]``: by default its ``scene``.
+
+        Write it in place of ``scene`` for what shapes do not express; replays then show these pictures.
+        """
+        if type(self).scene is Environment.scene:
+            raise NotImplementedError(f"{self.name} has no picture: it does not define render()")
+        return self.scene(world).pixels
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
         """Describe a world in plain text, some lines of it; ``world`` as ``render`` gets it."""

@@ -7,4 +7,5 @@ csrc/rays. It knows physics and the declarations of an environment, and no simul
 from .library import Paint as Paint
 from .library import Rays as Rays
 from .library import View as View
+from .picture import BodyScene as BodyScene
 from .picture import Picture as Picture

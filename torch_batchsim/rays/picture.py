@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..build import jit
+from ..draw import Canvas, Scene
 from ..physics.hulls import LAYOUT
 from ..physics.shapes import ShapeKind
 
@@ -108,14 +109,12 @@ class Picture:
 
     def __call__(self, world: World) -> np.ndarray:
         """``uint8 [height, width, 3]`` of a world, whose columns ``world`` has by name, as ``Environment.render``."""
+        return self.scene(world).pixels
+
+    def scene(self, world: World) -> BodyScene:
+        """What ``__call__`` draws, as data; its methods draw shapes in front of it. For ``Environment.scene``."""
         bodies = self._bodies(world)
-        eye, target = self._placed(world)
-        pixels = _draw(self._view(eye, target), bodies, self.width * self._samples, self.height * self._samples)
-        parts = pixels.astype("<u4", copy=False).view(np.uint8)  # blue, green, red, 0
-        parts = parts.reshape(self.height, self._samples, self.width, self._samples, 4)[..., 2::-1]
-        sums = parts.sum(axis=(1, 3), dtype=np.uint32)
-        count = self._samples**2
-        return ((2 * sums + count) // (2 * count)).astype(np.uint8)
+        return BodyScene(self._view(*self._placed(world)), bodies, self._samples)
 
     def _bodies(self, world: World) -> dict[str, np.ndarray]:
         """Arrays ``[bodies, ...]`` of all drawn bodies, and the hulls."""
@@ -186,6 +185,46 @@ class Picture:
         for name, vector in (("eye", eye), ("target", target), ("up", up), ("light", self._light)):
             setattr(view, name, (ctypes.c_float * 3)(*vector))
         return view
+
+
+class BodyScene(Scene):
+    """Bodies as a camera sees them, with the shapes of a ``Scene`` in front of them; made by ``Picture.scene``.
+
+    Attributes:
+        bodies: arrays ``[bodies, ...]``: ``kind`` (of ``physics.ShapeKind``; others are not drawn), ``size``,
+            ``position`` and ``rotation`` as in physics.Shape and Pose, ``colour`` 0xRRGGBB, ``hull``: an index of
+            ``hulls``, whose records are of ``physics.hulls.LAYOUT``.
+        width, height: of the whole picture. At first it is the camera's; a larger height leaves room below.
+    """
+
+    def __init__(self, view: _View, bodies: Mapping[str, np.ndarray], samples: int) -> None:
+        super().__init__(view.width // samples, view.height // samples)
+        self.bodies, self._view, self._samples = bodies, view, samples
+
+    @property
+    def camera(self) -> dict[str, Any]:
+        """``eye``, ``target``, ``up``, ``light`` (directions of length 1), ``field_of_view``, ``width``, ``height`` and
+        so on, as the arguments of ``Picture``; plain numbers and lists.
+        """
+        view, samples = self._view, self._samples
+        camera = {name: list(getattr(view, name)) for name in ("eye", "target", "up", "light")}
+        camera |= {name: getattr(view, name) for name in ("field_of_view", "ambient", "tile", "contrast")}
+        size = {"width": view.width // samples, "height": view.height // samples}
+        return {**camera, **size, "shadows": bool(view.shadows), "sky": [view.zenith, view.horizon, view.ground]}
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """The picture, ``uint8 [height, width, 3]``."""
+        canvas, samples, view = Canvas(self.width, self.height, self.background), self._samples, self._view
+        drawn = _draw(view, self.bodies, view.width, view.height)
+        parts = drawn.astype("<u4", copy=False).view(np.uint8)  # blue, green, red, 0
+        parts = parts.reshape(view.height // samples, samples, view.width // samples, samples, 4)[..., 2::-1]
+        sums = parts.sum(axis=(1, 3), dtype=np.uint32)
+        count = samples**2
+        means = ((2 * sums + count) // (2 * count)).astype(np.uint8)
+        canvas.pixels[: len(means), : means.shape[1]] = means
+        self.draw_on(canvas)
+        return canvas.pixels
 
 
 class _View(ctypes.Structure):

@@ -33,7 +33,7 @@ from torch_batchsim import (
     i32,
     system,
 )
-from torch_batchsim.draw import Canvas
+from torch_batchsim.draw import Scene
 from torch_batchsim.math import clamp
 
 SIZE = Constant("size")
@@ -110,17 +110,17 @@ class MyEnv(Environment):
     metadata = {"render_fps": 8}
     training = {"": {"num_envs": 256, "total_steps": 1_000_000}}  # defaults of torch_batchsim.train
 
-    def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
+    def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         size, cell = self.constants.size, 24
-        canvas = Canvas(size * cell, size * cell, background=(245, 245, 240))
+        scene = Scene(size * cell, size * cell, background=(245, 245, 240))
         for line in range(1, size):
-            canvas.line((line * cell, 0), (line * cell, size * cell), 1, (215, 215, 205))
-            canvas.line((0, line * cell), (size * cell, line * cell), 1, (215, 215, 205))
+            scene.line((line * cell, 0), (line * cell, size * cell), 1, (215, 215, 205))
+            scene.line((0, line * cell), (size * cell, line * cell), 1, (215, 215, 205))
         left, top = world["Walker.Goal.column"][0] * cell, world["Walker.Goal.row"][0] * cell
-        canvas.rectangle((left + 4, top + 4), (left + cell - 4, top + cell - 4), (230, 160, 40))
+        scene.rectangle((left + 4, top + 4), (left + cell - 4, top + cell - 4), (230, 160, 40))
         centre = [(float(world[f"Walker.Place.{name}"][0]) + 0.5) * cell for name in ("column", "row")]
-        canvas.circle((centre[0], centre[1]), 0.3 * cell, (40, 90, 170))
-        return canvas.pixels
+        scene.circle((centre[0], centre[1]), 0.3 * cell, (40, 90, 170))
+        return scene
 
 
 torch_batchsim.register("my_env/MyEnv-v0", MyEnv, max_episode_steps=64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from ..memory.inputs import checked_count
 from ..run.simulator import Simulator
 from ..run.world_state import WorldState
 
+if TYPE_CHECKING:
+    from ..draw import Scene
+
 MOST_WORLDS = 64
 """Worlds that ``render`` draws at most by default: of more, pictures take minutes and gigabytes."""
 
@@ -20,9 +23,25 @@ METHODS = {"rgb_array": "render", "ansi": "render_text"}
 
 
 def render_modes(environment: Environment) -> list[str]:
-    """Those whose method the environment defines."""
-    cls = type(environment)
-    return [mode for mode, name in METHODS.items() if getattr(cls, name) is not getattr(Environment, name)]
+    """Those whose method the environment defines; ``scene`` is as good as ``render``."""
+    return [mode for mode, name in METHODS.items() if _defines(environment, name)
+            or (name == "render" and _defines(environment, "scene"))]  # fmt: skip
+
+
+def has_scene(environment: Environment) -> bool:
+    """Whether ``scene`` describes its worlds as shapes; else there are at most pictures."""
+    return _defines(environment, "scene") or hasattr(environment.render, "scene")
+
+
+def scene_of(sim: Simulator, world: int) -> Scene:
+    """A world as shapes: by ``Environment.scene``, or by that of the ``rays.Picture`` that is its ``render``."""
+    environment = sim.environment
+    own = environment.scene if _defines(environment, "scene") else environment.render.scene
+    return own(WorldState(sim, world))
+
+
+def _defines(environment: Environment, name: str) -> bool:
+    return getattr(type(environment), name) is not getattr(Environment, name)
 
 
 def check_render_mode(environment: Environment, mode: Any) -> None:

@@ -31,6 +31,7 @@ def blocks(page: str) -> list[str]:
 
 ELSEWHERE = {
     "docs/agents.md": {(0, 1, 2): "torch_batchsim/vector/test_agents_env.py::test_examples_on_the_page"},
+    "docs/atari.md": {(0,): "envs/atari/test_atari_and_ale.py::test_the_example_of_the_page_runs"},
     "docs/authoring.md": {
         (0, 1): "torch_batchsim/test_authoring_page.py::test_the_example_of_the_page_runs",
         (9, 10): "torch_batchsim/test_authoring_page.py::test_ships_shoot_and_are_found",
@@ -53,6 +54,7 @@ ELSEWHERE = {
         (0, 1): "torch_batchsim/rays/test_rays.py::test_the_example_of_the_page_runs",
         (2,): "torch_batchsim/rays/test_picture.py::test_the_tower_draws_itself",
     },
+    "docs/replays.md": {(0,): "torch_batchsim/replay/test_recordings.py::test_the_page_runs"},
     "docs/training.md": {
         (0,): "train/test_training_page.py::test_the_example_on_the_page_runs",
         (1,): "train/test_export.py::test_a_process_without_the_package_runs_it",

@@ -118,8 +118,9 @@ def test_environments_are_shown_with_spaces_options_and_pictures(site: Path) -> 
     folders = {cls.__module__.split(".")[2] for cls in classes}
     assert len(cards) == len(folders)
     for card in cards:
-        assert (site / re.search(r'src="([^"]+)"', card)[1]).is_file()
-        assert re.search(r"<code>(Box|Discrete|MultiDiscrete)\(", card)
+        shown = re.search(r'src="([^"]+)"', card)
+        assert (site / shown[1]).is_file() if shown else "atari" in card  # pictures of games are others'
+        assert re.search(r"<code>(Box|Discrete|MultiDiscrete)\(", card) or "needs ale" in card
 
 
 @pytest.mark.full

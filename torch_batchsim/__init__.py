@@ -204,4 +204,4 @@ for _game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"):
     register(f"torch_batchsim/MinAtar-{_game}-v0", f"torch_batchsim.envs.minatar:{_game}", max_episode_steps=5000)
 register("torch_batchsim/Atari-v0", "torch_batchsim.envs.atari:Atari")
 for _game in map(_class_name, _GAMES):
-    register(f"torch_batchsim/{_game}-v0", f"torch_batchsim.envs.atari:{_game}")
+    register(f"torch_batchsim/{_game}-v0", f"torch_batchsim.envs.atari:{_game}", listed=False)

@@ -38,25 +38,24 @@ def page(docs: Path) -> str:
         ((title, said),) = re.findall(rf"^- \[([^\]]+)\]\({name}\.md\): (.*(?:\n  .*)*)", index, re.MULTILINE)
         text = (docs / f"{name}.md").read_text()
         pictures = _PICTURE.findall(text)
-        shown.append(_card(name, title, " ".join(said.split()), pictures[0], ids))
+        picture = "[![{}]({})](#{})".format(*pictures[0], _anchor(title)) if pictures else ""
+        shown.append(_card(name, title, " ".join(said.split()), picture, ids))
         sections.append(_section(name, title, ids, pictures[1:], text))
     return "\n".join([_HEAD, '<div class="cards" markdown>', *shown, "</div>\n", *sections])
 
 
-def _card(name: str, title: str, said: str, picture: tuple[str, str], ids: list[str]) -> str:
-    program = Program(environment_class(ids[0])())
-    space = program.observation_space
-    observations = f"a dict of {len(space)} arrays" if isinstance(space, Dict) else _space(space)
+def _card(name: str, title: str, said: str, picture: str, ids: list[str]) -> str:
+    actions, observations = _spaces(ids[0], short=True)[:2]
     others = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     return f"""
 <div class="card" markdown>
-[![{picture[0]}]({picture[1]})](#{_anchor(title)})
+{picture}
 
 **{title}** · {said[0].upper()}{said[1:]}
 
 `{ids[0]}`{others}
 
-Action {_space(program.action_space)}<br>Observation {observations}
+Action {actions}<br>Observation {observations}
 
 [Options and figures](#{_anchor(title)}) · [Page]({name}.md)
 </div>
@@ -71,11 +70,9 @@ def _section(name: str, title: str, ids: list[str], pictures: list[tuple[str, st
     lines = [f"## {title}\n", f"[The page of {title}]({name}.md)\n"]
     lines += ["| id | action | observation | rows of a world | steps of an episode | solved at |", "|---" * 6 + "|"]
     for env_id in ids:
-        program, spec = Program(environment_class(env_id)()), gymnasium.spec(env_id)
-        lines.append(
-            f"| `{env_id}` | {_space(program.action_space)} | {_space(program.observation_space)} | "
-            f"{program.agents.count} | {spec.max_episode_steps or ''} | {spec.reward_threshold or ''} |"
-        )
+        spec = gymnasium.spec(env_id)
+        figures = (*_spaces(env_id), spec.max_episode_steps or "", spec.reward_threshold or "")
+        lines.append(f"| `{env_id}` | {' | '.join(map(str, figures))} |")
     lines += ["", *_options(ids)]
     curves = [each for each in pictures if "curve" in each[1]]
     lines += [f"![{alt}]({file}){{ .figure }}\n" for alt, file in curves]
@@ -83,6 +80,18 @@ def _section(name: str, title: str, ids: list[str], pictures: list[tuple[str, st
     links = [f"[{part}]({name}.md#{_anchor(part)})" for part in parts]
     lines += [f"Figures: {', '.join(links)}\n"] if links else []
     return "\n".join(lines)
+
+
+def _spaces(env_id: str, short: bool = False) -> tuple[str, str, str]:
+    """Actions, observations, and the rows of a world; unknown where ROMs are missing."""
+    try:
+        program = Program(environment_class(env_id)())
+    except ImportError as error:
+        return (f"needs {error.name or 'ale-py'}", "likewise", "")
+    space = program.observation_space
+    as_arrays = short and isinstance(space, Dict)
+    observations = f"a dict of {len(space)} arrays" if as_arrays else _space(space)  # type: ignore[arg-type]
+    return _space(program.action_space), observations, str(program.agents.count)
 
 
 def _space(space: gymnasium.Space[Any]) -> str:

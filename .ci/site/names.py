@@ -26,6 +26,7 @@ _TOP = (
     ("systems", "Systems in Python", ("declare.python_systems",)),
     ("vector", "Vector environments", ("vector", "_version")),
     ("simulator", "Simulator", ("run",)),
+    ("replay", "Recordings", ("replay",)),
     ("errors", "Errors", ("errors",)),
 )
 # Names that users meet, and import from where they are written.

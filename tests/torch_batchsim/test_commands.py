@@ -109,7 +109,7 @@ def test_environments_are_made_by_short_names() -> None:
     assert env.num_envs == 3 and env.sim.environment.parameters == other.unwrapped.sim.environment.parameters
     assert torch_batchsim.make("torch_batchsim/CartPole-v0").observation_space == other.single_observation_space
     for make in (torch_batchsim.make_vec, torch_batchsim.make):
-        with pytest.raises(ValueError, match=r"there is no environment 'pole' .*; known are: ant, cartpole"):
+        with pytest.raises(ValueError, match=r"there is no environment 'pole' .*; known are: ant, atari, cartpole"):
             make("pole")
         with pytest.raises(TypeError, match=r"'forc_mag' \(did you mean 'force_mag'\?\)"):
             make("cartpole", forc_mag=3.0)

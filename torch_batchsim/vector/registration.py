@@ -28,6 +28,7 @@ from .vector_inputs import agents_per_world
 
 _NO_LIMIT = 2**31 - 1
 _registrars: dict[str, str] = {}  # the module that has called `register`, by id
+_unlisted: set[str] = set()  # ids
 _brought: dict[str, set[str]] = {}  # ids that came with the import of a module, by its name
 
 
@@ -38,6 +39,7 @@ def register(
     *,
     max_episode_steps: int | None = None,
     reward_threshold: float | None = None,
+    listed: bool = True,
 ) -> None:
     """Register an environment class under a gymnasium id, for both ``gymnasium.make_vec`` and ``gymnasium.make``.
 
@@ -47,6 +49,7 @@ def register(
         max_episode_steps: the default of the environment's option of that name, which it must have. ``gymnasium.make``
             then leaves the limit to gymnasium's own ``TimeLimit``. Without, the environment's own limit holds in both.
         reward_threshold: mean return at which the task counts as solved.
+        listed: False leaves the id out of lists of environments: it is a variant of one that they have.
 
     Raises TypeError and ValueError for an id or an environment of another form.
     """
@@ -59,6 +62,7 @@ def register(
     if before is not None and before.kwargs.get("environment") != environment:
         was = before.kwargs.get("environment", before.entry_point)
         warnings.warn(f"{id} was registered as {was}, and is {environment} from now on", UserWarning, stacklevel=3)
+    (_unlisted.discard if listed else _unlisted.add)(id)
     _registrars[id] = sys._getframe(2).f_globals.get("__name__", "")  # behind the wrapper
     gymnasium.register(
         id=id,
@@ -86,7 +90,14 @@ def _check_registered(id: str, environment: Any) -> None:
 
 
 def environment_ids() -> dict[str, str]:
-    """The environments that come with torch_batchsim: short name (``"cartpole"``) to the id of its newest version."""
+    """The environments that come with torch_batchsim: short name (``"cartpole"``) to the id of its newest version.
+
+    Variants that are registered with ``listed=False`` are left out, such as single games of Atari.
+    """
+    return {name: id for name, id in _short_names().items() if id not in _unlisted}
+
+
+def _short_names() -> dict[str, str]:
     specs = [spec for spec in gymnasium.registry.values() if spec.namespace == "torch_batchsim"]
     return {spec.name.lower(): spec.id for spec in sorted(specs, key=lambda spec: (spec.name, spec.version or 0))}
 
@@ -112,12 +123,12 @@ def find_id(name: str) -> str:
                 f"registers it, write module:{name}, or file.py:{name}"
             )
         return name
-    known = environment_ids()
+    known = _short_names()
     if name.lower() not in known:
         _refuse_path(name)
         near = suggestion(name.lower(), known)
         own = f"; of module {name} write {name}:my_project/Name-v0, or {name}:Class" if _is_module(name) else ""
-        raise ValueError(f"there is no environment {name!r}{near}; known are: {', '.join(known)}{own}")
+        raise ValueError(f"there is no environment {name!r}{near}; known are: {', '.join(environment_ids())}{own}")
     return known[name.lower()]
 
 

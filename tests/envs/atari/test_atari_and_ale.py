@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,3 +168,13 @@ def test_pictures_do_not_depend_on_which_frames_are_drawn(skip: int) -> None:
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         torch_batchsim.make_vec(Atari, num_worlds=1, **options)
+
+
+def test_the_example_of_the_page_runs() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "atari.md").read_text()
+    found: dict[str, Any] = {}
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], found)
+    observations = found["observations"]
+    assert observations.shape == (256, 4, 84, 84) and observations.dtype == torch.uint8
+    assert all(len(each.unique()) > 2 for each in observations)  # not blank
+    found["env"].close()

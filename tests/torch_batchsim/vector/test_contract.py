@@ -339,7 +339,7 @@ def test_step_counters_are_integers_of_a_world(name: str) -> None:
 # ---- observations of networks --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", environment_ids())
+@pytest.mark.parametrize("name", sorted({*environment_ids()} - {"atari"}))  # whose pictures are bytes, as everywhere
 def test_every_environment_shows_float32_or_offers_it(name: str) -> None:
     """Natively: the systems write it, and it can be bound."""
     from torch_batchsim.resolve.program import Program

@@ -393,7 +393,7 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: ant, cartpole"),
+        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: ant, atari, cartpole"),
         ("--seed 1", "the environment comes first"),
         ("cartpole --num-minibatches 7", "num_minibatches is 7, but must divide the rollout"),
         ("cartpole --gamma 2", "gamma is 2.0, but must be between 0 and 1"),

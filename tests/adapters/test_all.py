@@ -98,7 +98,7 @@ def test_environments_that_are_made_already(adapter: Made) -> None:
 def test_foreign_ids_are_refused(adapter: Made) -> None:
     message = refusal(lambda: adapter.make("CartPole-v1"), ValueError)
     near = "there is no environment 'CartPole-v1' (did you mean 'cartpole'?)"
-    assert message.startswith(f"{near}; known are: ant, cartpole, cartpolecontinuous, hanabi")
+    assert message.startswith(f"{near}; known are: ant, atari, cartpole, cartpolecontinuous, hanabi")
     message = refusal(lambda: adapter.make("phys2d/CartPole-v1"), ValueError)
     assert message == "phys2d/CartPole-v1 was not registered by torch_batchsim.register"
     message = refusal(lambda: adapter.make("torch_batchsim/Foo-v0"), ValueError)

@@ -72,7 +72,7 @@ torch_batchsim.register("tests/Unseen-v0", Unseen)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: ant, cartpole"),
+        ("pole", "there is no environment 'pole' (did you mean 'cartpole'?); known are: ant, atari, cartpole"),
         ("cartpole --worlds 0", "--worlds must be from 1 to 4096, got 0"),
         ("cartpole --columns 0", "--columns must be at least 1, got 0"),
         ("cartpole --steps -1", "--steps must be at least 0, got -1"),

@@ -44,6 +44,7 @@ def test_a_wheel_holds_everything_and_setuptools_does_not_warn(tmp_path: Path) -
     assert {name.split("/")[0].split("-")[0] for name in packed} == {"torch_batchsim"}
 
 
+@pytest.mark.full
 def test_the_oldest_python_has_whatever_is_imported_from_typing() -> None:
     assert 'requires-python = ">=3.10"' in (ROOT / "pyproject.toml").read_text()
     later = {"Self", "Never", "LiteralString", "Required", "NotRequired", "Unpack", "TypeVarTuple", "override"}

@@ -222,7 +222,7 @@ BUILDS = {
 }
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=full_but(["O0", "AVX2"], BUILDS))
 def other_build(compiler, request):
     return compiler.library("math_library.cpp", *BUILDS[request.param])[0]
 

@@ -31,6 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SCENARIOS = ("replays", "others_errors", "own_errors", "lifetimes", "without_graphs", "memory_on_chip")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_launches(program: Path, scenario: str) -> None:
     done = subprocess.run([program, scenario], capture_output=True, text=True, check=False)

@@ -213,9 +213,8 @@ MUTANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "mutant", [name if i == 0 else pytest.param(name, marks=pytest.mark.full) for i, name in enumerate(MUTANTS)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_are_found(mutant: str) -> None:
     mutation, play, words = MUTANTS[mutant]
     found = play.all_races(mutation)

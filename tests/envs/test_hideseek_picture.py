@@ -52,6 +52,7 @@ def test_a_cone_ends_at_the_first_body(before: str) -> None:
     assert not is_floor(5, 3)  # past the body
 
 
+@pytest.mark.full
 def test_the_front_of_agents_and_what_is_locked_are_seen_from_aside() -> None:
     def drawn(yaw: float = 0.0, locked: int = BY_NOBODY) -> np.ndarray:
         scene = Scene({HIDER: (0.0, 0.0, yaw)}, boxes=[(6.0, 0.0, 0.0, True)], ramps=[(-6.0, 0.0, 0.0)], camera="aside")

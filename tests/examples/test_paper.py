@@ -101,7 +101,7 @@ def test_all_experiments_end_to_end(
     "arguments, message",
     [
         (["--runs", "0"], "must be positive"),
-        (["--environments", "cartpol"], "no environment 'cartpol' .*; known are: ant, atari, cartpole, .* \\(and 'micro'\\)"),
+        (["--environments", "cartpol"], "no environment 'cartpol' .*; known are: ant, atari, .* \\(and 'micro'\\)"),
         (["--agents-environments", "cartpole"], "are of micro, overcooked, hideseek, got 'cartpole'"),
         (["--device", "tpu"], "device must be 'cpu', 'cuda' or 'cuda:<index>', got 'tpu'"),
     ],

@@ -136,13 +136,14 @@ def old_gym() -> SimpleNamespace:
     return SimpleNamespace(__name__="gym", **named)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("env_id", "old"),
     [
-        pytest.param("torch_batchsim/CartPole-v0", False, marks=pytest.mark.full),
+        ("torch_batchsim/CartPole-v0", False),
         ("torch_batchsim/CartPoleContinuous-v0", True),
-        pytest.param("torch_batchsim/CartPole-v0", True, marks=pytest.mark.full),
-        pytest.param("torch_batchsim/CartPoleContinuous-v0", False, marks=pytest.mark.full),
+        ("torch_batchsim/CartPole-v0", True),
+        ("torch_batchsim/CartPoleContinuous-v0", False),
     ],
 )
 def test_worlds_in_another_python(recipe: Callable[[str], ModuleType], env_id: str, old: bool) -> None:

@@ -67,6 +67,7 @@ def test_environments_step_and_render_without_the_extra() -> None:
     assert done.stdout == SENTENCE.format("matplotlib")
 
 
+@pytest.mark.full
 def test_commands_without_the_extra_end_in_one_sentence() -> None:
     done = python(BLOCKED + COMMANDS)
     assert (done.returncode, done.stdout) == (0, "2\n" * 3)

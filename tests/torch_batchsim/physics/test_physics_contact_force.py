@@ -53,6 +53,7 @@ def after(seconds: float, *bodies: Body, **options: Any) -> SensedRun:
     return run
 
 
+@pytest.mark.full
 def test_a_box_at_rest_feels_its_weight_and_the_floor_as_much() -> None:
     """One in the air feels nothing."""
     rest = Body("rest", box(0.3, 0.2, 0.1), (0, 0, 0.1), mass=3.0)

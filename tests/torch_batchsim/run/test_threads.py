@@ -302,8 +302,9 @@ assert same and before.memory.context.num_threads == 2
 """
 
 
-@pytest.mark.parametrize("which", [pytest.param(Which.TEAM, marks=pytest.mark.full), Which.CREW])
-@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.full), 2])
+@pytest.mark.full
+@pytest.mark.parametrize("which", [Which.TEAM, Which.CREW])
+@pytest.mark.parametrize("threads", [1, 2])
 def test_a_forked_child_steps_on(threads: int, which: Which) -> None:
     """With a team or helpers of its own; also where torch had one thread at the fork."""
     _run(_FORKED, threads, int(which))

@@ -445,6 +445,7 @@ print("end")  # with a group that was not received
 """
 
 
+@pytest.mark.full
 def test_interrupt_fork_and_the_end_of_the_interpreter() -> None:
     done = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=120, env=os.environ)
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -307,6 +308,8 @@ def test_all_environments_are_played_again_in_a_fresh_process(tmp_path: Path) ->
     names = []
     for env_id in torch_batchsim.environment_ids().values():
         name = env_id.split("/")[1]
+        if name == "Atari-v0" and importlib.util.find_spec("ale_py") is None:
+            continue  # no ROM
         recorder = Recorder(gymnasium.make_vec(env_id, num_worlds=3), tmp_path / f"{name}.tbs")
         recorder.reset(seed=11)
         recorder.action_space.seed(5)

@@ -248,6 +248,8 @@ def driven(page: Path, moment: int) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [*torch_batchsim.environment_ids(), "drawn"])
 def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
     """All that stands on the page works, and a moment looks like the environment's picture."""
+    if name == "atari":
+        pytest.importorskip("ale_py")
     steps, moment = 60, 33
     if name == "drawn":
         env = TorchVectorEnv(Drawn(), 1)
@@ -262,7 +264,7 @@ def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(said["picture"].partition(",")[2]))).convert("RGB"))
     recording.seek(moment)
     sim = recording.env().sim
-    scene = rendering.scene_of(sim, 0) if name != "drawn" else None
+    scene = rendering.scene_of(sim, 0) if name not in ("atari", "drawn") else None  # which draw pixels
     picture = scene.pixels if scene is not None else rendering.draw_world(sim, 0, "rgb_array")
     assert isinstance(picture, np.ndarray) and shown.shape == picture.shape
     difference = np.abs(shown.astype(int) - picture.astype(int)).mean()

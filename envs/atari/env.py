@@ -1,4 +1,4 @@
-"""Atari: games of the Atari 2600, a console in each world. Equal to ale-py 0.12.1, frame by frame.
+"""Atari: games of the Atari 2600, a console in each world, compared with ale-py 0.12.1 frame by frame.
 
 ROMs are read from the installed ale-py (``pip install torch_batchsim[atari]``), or from ``rom=``. The 104 games are
 ``games.GAMES``; ``torch_batchsim/Pong-v0`` is ``torch_batchsim/Atari-v0`` with ``game="pong"``.

@@ -1,4 +1,4 @@
-"""Settings of the bundled trainer, those of OpenAI's baselines for Atari."""
+"""Settings of the bundled trainer: some of those of OpenAI's baselines for Atari, untried here."""
 
 TRAINING = {
     "": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import importlib
+import importlib.machinery
 import importlib.util
 import re
 import sys
@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from ..base.names import suggestion
 from ..declare.environment import Environment
@@ -37,6 +37,16 @@ def module_named(place: str, name: str) -> ModuleType:
             raise ValueError(f"module {place!r} of {name!r} cannot be imported: {error}") from error
 
 
+class _SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the text of a file, and leaves byte code of earlier runs aside.
+
+    Python takes byte code as current by size and second of the file, and an edit of one digit may have both unchanged.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _module_of_file(path: Path) -> ModuleType:
     """Run a Python file as a module of its name, with its folder in the path. Raises ValueError where it is missing."""
     if not path.is_file():
@@ -48,7 +58,7 @@ def _module_of_file(path: Path) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)  # for modules beside it
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    spec = importlib.util.spec_from_loader(path.stem, _SourceLoader(path.stem, str(path.resolve())))
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     try:
         with told_with_place():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -218,7 +219,9 @@ def test_faults_are_played_again(tmp_path: Path) -> None:
         changed_head(path, lambda head: head.update(environment="nowhere.walk_recorded:Walk"))
         Recording(path).seek(0)
     assert Recording(path, str(file)).seek(30) is not None
+    second = file.stat().st_mtime
     file.write_text(WALK.replace("0.1 if", "0.2 if"))
+    os.utime(file, (second, second))  # an edit within a second, which byte code of Python does not notice
     code = f"import torch_batchsim as t; t.Recording({str(path)!r}, {str(file)!r}).seek(30)"
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
     says = "step at moment 1: observations, rewards, state differ from what was recorded; it was recorded with other "

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MYPY = ["mypy", "--strict", "--no-incremental", "--cache-dir", "/dev/null", "--allow-untyped-calls"]
 PYRIGHT = ["pyright", "--pythonpath", sys.executable]
-# Environments whose systems are in Python; @system is taken without "-> None". pyright refuses numbers for `n: i32`.
+# Environments whose systems are in Python; @system is taken without "-> None".
 OF_ENVIRONMENTS = [*MYPY, "--allow-incomplete-defs", "--allow-untyped-defs", "--no-warn-return-any"]
 ENVIRONMENTS = [ROOT / "envs" / name for name in ("minatar", "tag")]
 
@@ -51,7 +51,7 @@ def main() -> None:
             if said:
                 sys.exit(f"{checker} refuses what users write:\n{said}")
             of_environments = OF_ENVIRONMENTS if checker == "mypy" else checkers[checker]
-            said = check(of_environments, ROOT, ENVIRONMENTS if checker == "mypy" else ENVIRONMENTS[1:])
+            said = check(of_environments, ROOT, ENVIRONMENTS)
             if said:
                 sys.exit(f"{checker} refuses environments:\n{said}")
             said = check(checkers[checker], folder, [wrong])

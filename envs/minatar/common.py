@@ -81,7 +81,7 @@ def moves(used: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 @function
-def stick(world: World, move: Move, wanted: i32):
+def stick(world: World, move: Move, wanted: int):
     """Do what is wanted, or by chance what was done in the step before; in the first step of an episode, nothing."""
     if not world.random.chance(world.parameters.sticky_action_prob):
         move.action = wanted

@@ -105,7 +105,7 @@ def begin(world: World, sub: Sub, clock: Clock):
 
 
 @function
-def add(world: World, sea: Sea, kind: i32, thing: Thing):
+def add(world: World, sea: Sea, kind: int, thing: Thing):
     if sea.count[kind] < CAPACITY:
         sea.things[sea.count[kind], kind] = thing
         sea.count[kind] += 1
@@ -114,14 +114,14 @@ def add(world: World, sea: Sea, kind: i32, thing: Thing):
 
 
 @function
-def take_out(sea: Sea, kind: i32, i: i32):
+def take_out(sea: Sea, kind: int, i: int):
     sea.count[kind] -= 1
     for j in range(i, sea.count[kind]):
         sea.things[j, kind] = sea.things[j + 1, kind]
 
 
 @function
-def take_out_like(sea: Sea, kind: i32, i: i32) -> i32:
+def take_out_like(sea: Sea, kind: int, i: int) -> int:
     """Take out the first thing that equals thing i; returns where it was."""
     x, y, right = sea.things[i, kind].x, sea.things[i, kind].y, sea.things[i, kind].right
     wait, load = sea.things[i, kind].wait, sea.things[i, kind].load
@@ -139,7 +139,7 @@ def take_out_like(sea: Sea, kind: i32, i: i32) -> i32:
 
 
 @function
-def first_at(sea: Sea, kind: i32, x: i32, y: i32) -> i32:
+def first_at(sea: Sea, kind: int, x: int, y: int) -> int:
     """The place of the first thing in a cell, -1 without one."""
     for i in range(sea.count[kind]):
         if sea.things[i, kind].x == x and sea.things[i, kind].y == y:
@@ -148,7 +148,7 @@ def first_at(sea: Sea, kind: i32, x: i32, y: i32) -> i32:
 
 
 @function
-def opposes(sea: Sea, kind: i32, row: i32, right: bool) -> bool:
+def opposes(sea: Sea, kind: int, row: int, right: bool) -> bool:
     """Whether a thing in the row moves the other way."""
     found = False
     for i in range(sea.count[kind]):
@@ -157,12 +157,12 @@ def opposes(sea: Sea, kind: i32, row: i32, right: bool) -> bool:
 
 
 @function
-def advance(sea: Sea, kind: i32, i: i32):
+def advance(sea: Sea, kind: int, i: int):
     sea.things[i, kind].x += 1 if sea.things[i, kind].right else -1
 
 
 @function
-def is_out(x: i32) -> bool:
+def is_out(x: int) -> bool:
     return x < 0 or x > 9
 
 
@@ -235,7 +235,7 @@ def fly(world: World, sea: Sea, reward: Reward):
 
 
 @function
-def rescues(sea: Sea, sub: Sub, i: i32) -> bool:
+def rescues(sea: Sea, sub: Sub, i: int) -> bool:
     return sea.things[i, DIVERS].x == sub.x and sea.things[i, DIVERS].y == sub.y and sub.divers < MOST_DIVERS
 
 
@@ -258,7 +258,7 @@ def drift(world: World, sea: Sea, sub: Sub):
 
 
 @function
-def swim(sea: Sea, kind: i32, i: i32, sub: Sub, clock: Clock, reward: Reward, episode: Episode) -> i32:
+def swim(sea: Sea, kind: int, i: int, sub: Sub, clock: Clock, reward: Reward, episode: Episode) -> int:
     """Move an enemy when it is time; returns which place of the list went, or -1."""
     if sea.things[i, kind].x == sub.x and sea.things[i, kind].y == sub.y:
         episode.terminated = True
@@ -344,13 +344,13 @@ def breathe(world: World, sub: Sub, clock: Clock, reward: Reward, episode: Episo
 
 
 @function
-def show(view: View, sea: Sea, kind: i32, channel: i32):
+def show(view: View, sea: Sea, kind: int, channel: int):
     for i in range(sea.count[kind]):
         view.cells[sea.things[i, kind].y, sea.things[i, kind].x, channel] = 1
 
 
 @function
-def show_with_trails(view: View, sea: Sea, kind: i32, channel: i32):
+def show_with_trails(view: View, sea: Sea, kind: int, channel: int):
     for i in range(sea.count[kind]):
         x, y = i32(sea.things[i, kind].x), i32(sea.things[i, kind].y)
         view.cells[y, x, channel] = 1

@@ -112,7 +112,7 @@ def march(world: World, cannon: Cannon, aliens: Aliens, episode: Episode):
 
 
 @function
-def nearest_column(aliens: Aliens, x: i32) -> i32:
+def nearest_column(aliens: Aliens, x: int) -> int:
     """The column with aliens nearest to x, of two the left one; -1 without aliens."""
     columns = 0
     for y in range(10):

@@ -160,39 +160,44 @@ TBS_FUNCTION Plot plot_of(f32 x, f32 y, f32 yaw, f32 half_x, f32 half_y) {
 }
 TBS_FUNCTION f32 yaw_of(const Plot &plot) { return atan2(plot.sine, plot.cosine); }
 
-TBS_FUNCTION bool is_free(const Ground &ground, const Plot &plot) {
+TBS_FUNCTION Plot plot_at(const Ground &ground, u32 i) {
+    const f32(&p)[6] = ground.plots[i];
+    return {p[0], p[1], p[2], p[3], p[4], p[5]};
+}
+
+TBS_FUNCTION bool is_inside(const Plot &plot) {
     const f32 reach_x = fma(plot.half_x, abs(plot.cosine), plot.half_y * abs(plot.sine));
     const f32 reach_y = fma(plot.half_x, abs(plot.sine), plot.half_y * abs(plot.cosine));
     const f32 most = Constants::half_size - Constants::clearance;
-    if (abs(plot.x) + reach_x > most || abs(plot.y) + reach_y > most) return false;
-    for (u32 i = 0; i < ground.count; ++i) {
-        const f32(&p)[6] = ground.plots[i];
-        const Plot other{p[0], p[1], p[2], p[3], p[4], p[5]};
-        if (!parts(plot, other) && !parts(other, plot)) return false;
-    }
-    return true;
+    return abs(plot.x) + reach_x <= most && abs(plot.y) + reach_y <= most;
 }
 
+TBS_FUNCTION bool is_free(const Ground &ground, const Plot &plot, Warp &warp) {
+    return is_inside(plot) && warp.all(ground.count, [&](u32 i) {
+        const Plot other = plot_at(ground, i);
+        return parts(plot, other) || parts(other, plot);
+    });
+}
+
+// Only one lane may take a plot.
 TBS_FUNCTION void take(Ground &ground, const Plot &plot) {
     f32(&p)[6] = ground.plots[ground.count++];
     p[0] = plot.x, p[1] = plot.y, p[2] = plot.cosine, p[3] = plot.sine, p[4] = plot.half_x, p[5] = plot.half_y;
 }
 
-// A free place at random; false after all tries.
-TBS_CALLED bool find_place(Ground &ground, Random &random, f32 half_x, f32 half_y, u32 tries, Plot &found) {
-    for (u32 attempt = 0; attempt < tries; ++attempt) {
+// A free place at random; false after all tries. All lanes draw the same.
+TBS_CALLED bool find_place(const Ground &ground, Random &random, Warp &warp, f32 half_x, f32 half_y, Plot &found) {
+    for (u32 attempt = 0; attempt < u32(Constants::tries); ++attempt) {
         const f32 x = random.uniform(-Constants::half_size, Constants::half_size);
         const f32 y = random.uniform(-Constants::half_size, Constants::half_size);
         found = plot_of(x, y, random.uniform(-pi, pi), half_x, half_y);
-        if (!is_free(ground, found)) continue;
-        take(ground, found);
-        return true;
+        if (is_free(ground, found, warp)) return true;
     }
     return false;
 }
 
 // A free place of a lattice, from a corner drawn at random on.
-TBS_CALLED bool find_any_place(Ground &ground, Random &random, f32 half_x, f32 half_y, Plot &found) {
+TBS_CALLED bool find_any_place(const Ground &ground, Random &random, Warp &warp, f32 half_x, f32 half_y, Plot &found) {
     constexpr u32 steps = 72;
     const u32 start = random.below(steps * steps);
     for (u32 i = 0; i < steps * steps; ++i) {
@@ -201,9 +206,7 @@ TBS_CALLED bool find_any_place(Ground &ground, Random &random, f32 half_x, f32 h
         const f32 x = fma(f32(place % steps) + 0.5f, step, -Constants::half_size);
         const f32 y = fma(f32(place / steps) + 0.5f, step, -Constants::half_size);
         found = {x, y, 1.0f, 0.0f, half_x, half_y};
-        if (!is_free(ground, found)) continue;
-        take(ground, found);
-        return true;
+        if (is_free(ground, found, warp)) return true;
     }
     return false;
 }
@@ -243,87 +246,112 @@ TBS_SYSTEM void build_walls(World &world, const Given &given, Ground &ground, Ta
     }
 }
 
-TBS_FUNCTION void put_box(World &world, const physics::Hulls &hulls, f32 x, f32 y, f32 yaw, bool elongated) {
+// Takes a free place, or counts a thing that is left out; true where there is one.
+TBS_FUNCTION bool take_place(Ground &ground, Tally &tally, Random &random, Warp &warp, f32 half_x, f32 half_y) {
+    Plot plot;
+    const bool found = find_place(ground, random, warp, half_x, half_y, plot);
+    warp.once([&] {
+        if (found) take(ground, plot);
+        tally.left_out += found ? 0 : 1;
+    });
+    return found;
+}
+
+TBS_FUNCTION void put_box(World &world, const physics::Hulls &hulls, u32 item, f32 x, f32 y, f32 yaw, bool elongated) {
     const vec3 half = elongated ? vec3{Constants::long_x, Constants::long_y, Constants::long_z}
                                 : vec3{Constants::cube, Constants::cube, Constants::cube};
     const physics::Shape shape = physics::box(half);
-    world.create<Box>(physics::pose({x, y, half.z}, turned(yaw)), shape, physics::mass_of(hulls, shape, Constants::thing_mass),
-                      physics::dynamic(), physics::Material{Constants::box_static, Constants::box_dynamic, 0.0f},
-                      Thing{NOBODY, 0, {x, y}});
+    world.create_at<Box>(item, physics::pose({x, y, half.z}, turned(yaw)), shape,
+                         physics::mass_of(hulls, shape, Constants::thing_mass), physics::dynamic(),
+                         physics::Material{Constants::box_static, Constants::box_dynamic, 0.0f}, Thing{NOBODY, 0, {x, y}});
 }
 
-TBS_SYSTEM void place_boxes(World &world, const Given &given, Ground &ground, Tally &tally, const physics::Hulls &hulls) {
+TBS_SYSTEM void place_boxes(World &world, const Given &given, Ground &ground, Tally &tally, const physics::Hulls &hulls,
+                            Warp &warp) {
     if (given.given) {
-        for (u32 i = 0; i < u32(Constants::box_rows); ++i) {
+        warp.for_each(u32(Constants::box_rows), [&](u32 i) {
             const f32(&box)[4] = given.boxes[i];  // x, y, yaw, and 0 nothing, 1 a cube, 2 elongated
-            if (box[3] > 0.5f) put_box(world, hulls, box[0], box[1], box[2], box[3] > 1.5f);
-        }
+            if (box[3] > 0.5f) put_box(world, hulls, i, box[0], box[1], box[2], box[3] > 1.5f);
+        });
         return;
     }
-    Random &random = world.random();
+    Random random = world.random(0);  // for all lanes the same
     const i32 boxes = random.integer(world.parameters.min_boxes, world.parameters.max_boxes);
     const i32 most = max(boxes, 0), least = min(world.parameters.min_long_boxes, most);
     const i32 elongated = random.integer(least, most);
+    const u32 first = ground.count;
+    u32 placed = 0, placed_long = 0;
     for (i32 i = 0; i < boxes; ++i) {
         const bool is_long = i < elongated;
         const f32 half_x = is_long ? Constants::long_x : Constants::cube, half_y = is_long ? Constants::long_y : Constants::cube;
-        Plot plot;
-        if (find_place(ground, random, half_x, half_y, Constants::tries, plot)) {
-            put_box(world, hulls, plot.x, plot.y, yaw_of(plot), is_long);
-        } else {
-            tally.left_out += 1;
-        }
+        const bool found = take_place(ground, tally, random, warp, half_x, half_y);
+        placed += found;
+        placed_long += found && is_long;
     }
+    warp.for_each(placed, [&](u32 i) {
+        const Plot plot = plot_at(ground, first + i);
+        put_box(world, hulls, i, plot.x, plot.y, yaw_of(plot), i < placed_long);
+    });
 }
 
 // A ramp's place is that of the rectangle below it; its body's centre is the wedge's centroid, a third of its height up
 // and a sixth of its length towards the high side, along its y.
-TBS_FUNCTION void put_ramp(World &world, const physics::Hulls &hulls, f32 x, f32 y, f32 yaw) {
+TBS_FUNCTION void put_ramp(World &world, const physics::Hulls &hulls, u32 item, f32 x, f32 y, f32 yaw) {
     const physics::Shape shape = physics::hull(physics::Constants::ramp);
     const quat rotation = turned(yaw);
     const vec3 off = rotate(vec3{0.0f, Constants::ramp_length / 6.0f, Constants::ramp_height / 3.0f}, rotation);
-    world.create<Ramp>(physics::pose({x + off.x, y + off.y, off.z}, rotation), shape,
-                       physics::mass_of(hulls, shape, Constants::thing_mass), physics::dynamic(),
-                       physics::Material{Constants::ramp_static, Constants::ramp_dynamic, 0.0f},
-                       Thing{NOBODY, 0, {x + off.x, y + off.y}});
+    world.create_at<Ramp>(item, physics::pose({x + off.x, y + off.y, off.z}, rotation), shape,
+                          physics::mass_of(hulls, shape, Constants::thing_mass), physics::dynamic(),
+                          physics::Material{Constants::ramp_static, Constants::ramp_dynamic, 0.0f},
+                          Thing{NOBODY, 0, {x + off.x, y + off.y}});
 }
 
-TBS_SYSTEM void place_ramps(World &world, const Given &given, Ground &ground, Tally &tally, const physics::Hulls &hulls) {
+TBS_SYSTEM void place_ramps(World &world, const Given &given, Ground &ground, Tally &tally, const physics::Hulls &hulls,
+                            Warp &warp) {
     if (given.given) {
-        for (u32 i = 0; i < u32(Constants::ramp_rows); ++i) {
+        warp.for_each(u32(Constants::ramp_rows), [&](u32 i) {
             const f32(&ramp)[4] = given.ramps[i];
-            if (ramp[3] > 0.5f) put_ramp(world, hulls, ramp[0], ramp[1], ramp[2]);
-        }
+            if (ramp[3] > 0.5f) put_ramp(world, hulls, i, ramp[0], ramp[1], ramp[2]);
+        });
         return;
     }
-    Random &random = world.random();
+    Random random = world.random(0);  // for all lanes the same
+    const u32 first = ground.count;
+    u32 placed = 0;
     for (i32 i = 0; i < world.parameters.ramps; ++i) {
-        Plot plot;
-        if (find_place(ground, random, Constants::ramp_width / 2.0f, Constants::ramp_length / 2.0f, Constants::tries, plot)) {
-            put_ramp(world, hulls, plot.x, plot.y, yaw_of(plot));
-        } else {
-            tally.left_out += 1;
-        }
+        const f32 half_x = Constants::ramp_width / 2.0f, half_y = Constants::ramp_length / 2.0f;
+        placed += take_place(ground, tally, random, warp, half_x, half_y);
     }
+    warp.for_each(placed, [&](u32 i) {
+        const Plot plot = plot_at(ground, first + i);
+        put_ramp(world, hulls, i, plot.x, plot.y, yaw_of(plot));
+    });
 }
 
-TBS_SYSTEM void place_agents(World &world, Given &given, Ground &ground, Tally &tally) {
-    Random &random = world.random();
+TBS_SYSTEM void place_agents(World &world, Given &given, Ground &ground, Tally &tally, Warp &warp) {
+    Random random = world.random(0);  // for all lanes the same
     const Rows<physics::Pose> poses = world.rows<Agent, physics::Pose>();
     const f32 half = Constants::agent;
+    const bool is_given = given.given;
     for (u32 i = 0; i < poses.count; ++i) {
         f32 x = given.agents[i][0], y = given.agents[i][1], yaw = given.agents[i][2];
-        if (!given.given) {
+        if (!is_given) {
             Plot plot;
-            if (!find_place(ground, random, half, half, Constants::tries, plot)) {
-                tally.left_out += 1;
-                if (!find_any_place(ground, random, half, half, plot)) world.fail(Fault::no_room, i32(i));
-            }
+            const bool found = find_place(ground, random, warp, half, half, plot);
+            const bool fits = found || find_any_place(ground, random, warp, half, half, plot);
             x = plot.x, y = plot.y, yaw = yaw_of(plot);
+            warp.once([&] {
+                tally.left_out += found ? 0 : 1;
+                if (fits) {
+                    take(ground, plot);
+                } else {
+                    world.fail(Fault::no_room, i32(i));
+                }
+            });
         }
-        poses[i] = physics::pose({x, y, half}, turned(yaw));
+        warp.once([&] { poses[i] = physics::pose({x, y, half}, turned(yaw)); });
     }
-    given.given = false;
+    warp.once([&] { given.given = false; });
 }
 
 TBS_SYSTEM void dress_agents(World &world, physics::Shape &shape, physics::Mass &mass, physics::Motion &motion,

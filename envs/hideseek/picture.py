@@ -146,7 +146,7 @@ def _hull(points: np.ndarray) -> list[Point]:
     def chain(some: list[Point]) -> list[Point]:
         kept: list[Point] = []
         for p in some:
-            while len(kept) > 1 and np.cross(np.subtract(kept[-1], kept[-2]), np.subtract(p, kept[-1])) <= 0:
+            while len(kept) > 1 and not _turns_left(kept[-2], kept[-1], p):
                 kept.pop()
             kept.append(p)
         return kept[:-1]
@@ -244,3 +244,7 @@ def _time(canvas: Canvas | Scene, steps: tuple[int, int, int], width: int, top: 
     split = min(width * first / total, end)
     canvas.rectangle((0, top + 2), (split, top + BAR - 2), PREPARING)
     canvas.rectangle((split, top + 2), (end, top + BAR - 2), PLAYING)
+
+
+def _turns_left(a: Point, b: Point, c: Point) -> bool:
+    return (b[0] - a[0]) * (c[1] - b[1]) > (b[1] - a[1]) * (c[0] - b[0])

@@ -52,6 +52,7 @@ from overcooked_model import (
     padded,
     unpack,
 )
+from python_systems.overcooked import PythonOvercooked
 from support import full_but, sampled
 from torch_batchsim.envs.overcooked import Layout, Overcooked, layout_names, read_layout
 
@@ -161,11 +162,21 @@ def test_the_model_plays_as_the_reference_does(name: str) -> None:
                     assert digests(seen_by_all(world, case.horizon))[0] == record.views[t, game], (game, t)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES[::5])
+def test_every_step_of_rules_in_python_is_the_references(name: str) -> None:
+    test_every_step_is_the_references(name, PythonOvercooked)
+
+
 @pytest.mark.parametrize("name", full_but(["counter_circuit_o_1order", "tutorial_1"], NAMES))  # of other tests' builds
-def test_every_step_is_the_references(name: str) -> None:
+def test_every_step_is_the_references(name: str, kind: type[Overcooked] = Overcooked) -> None:
     for case in cases(name):
         record = case.arrays
-        env = kitchen_env(len(record.starts), layout=name, horizon=case.horizon, **case.overrides)
+        env = TorchVectorEnv(
+            kind(layout=name, horizon=case.horizon, **case.overrides),
+            num_worlds=len(record.starts),
+            autoreset_mode=AutoresetMode.DISABLED,
+        )
         seen = env.by_world(env.reset(seed=0)[0]).numpy()
         from_start = (pack(state_of(env)) == record.starts).all(1)
         assert from_start.any()

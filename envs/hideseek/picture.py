@@ -9,6 +9,7 @@ locked things are darker, with a block of their team's colour on top.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], BodySce
                                 "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
                                 "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
-    return lambda world, constants: see.scene({**world, **_marks(world, constants)})
+    return lambda world, constants: see.scene(ChainMap(_marks(world, constants), world))
 
 
 def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:

@@ -21,11 +21,11 @@ from torch_batchsim.envs.cartpole import CartPole
 import torch_batchsim
 from torch_batchsim import Recorder, Recording, RecordingError, TorchVectorEnv
 from torch_batchsim.draw import Canvas, Scene, Sprite
+from torch_batchsim.page.scenes import Film
 from torch_batchsim.physics.hulls import pack
 from torch_batchsim.physics.shapes import ShapeKind
 from torch_batchsim.rays import Picture
 from torch_batchsim.replay.page import TEMPLATE, film, write_page
-from torch_batchsim.page.scenes import Film
 from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.vector import rendering
 

@@ -50,7 +50,8 @@ class Frame:
         self._facts = list(zip(steps, episodes, _numbers(shot.rewards), strict=True))
         self._scenes = rendering.has_scene(environment)
         if self._scenes:
-            encoded = encoder.encode([rendering.scene_of(environment, state) for state in shot.states])
+            draw = rendering.scene_of(environment)
+            encoded = encoder.encode([draw(state) for state in shot.states])
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
             self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
         else:

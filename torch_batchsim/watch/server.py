@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 FIRST_PORT, _PORTS = 8765, 100
-_INTERVAL = 1 / 20
 _VALUES_EVERY = 0.2  # seconds
 _MOST_WAITING = 256  # texts
 _OWN_NAMES = {"localhost", "127.0.0.1", "::1"}
@@ -51,8 +50,8 @@ class Watched(Protocol):
     def take(self, client: Client, kind: str, given: dict[str, Any]) -> None:
         """Check a message and keep it for the simulation's thread. Raises Refused."""
 
-    def may_shoot(self, at: float, changed: bool = False) -> None:
-        """The next frame may be taken from this time on; ``changed``: pages want to see something else."""
+    def may_shoot(self, wanted: bool, changed: bool = False) -> None:
+        """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
 
 
 class Client:
@@ -229,7 +228,7 @@ class Server:
     def _want(self) -> None:
         """Take up what pages show."""
         self.wanted = tuple(sorted({world for client in self.clients for world in (*client.worlds, client.full)}))
-        self._viewer.may_shoot(0.0 if self.wanted else float("inf"), changed=True)
+        self._viewer.may_shoot(bool(self.wanted), changed=True)
 
     def _draw(self, shot: Shot) -> None:
         start = perf_counter()
@@ -247,7 +246,7 @@ class Server:
                 client.frame = frame
                 self._add_values(client, frame, start)
                 client.ready.set()
-        self._viewer.may_shoot(start + _INTERVAL if self.wanted else float("inf"))
+        self._viewer.may_shoot(bool(self.wanted))
 
     def _add_values(self, client: Client, frame: Frame, now: float) -> None:
         index = frame.index.get(client.full)

@@ -19,6 +19,7 @@ from .frames import Shot
 from .messages import Check, Refused
 from .server import Client, Server
 
+_INTERVAL = 1 / 20  # seconds from a frame to the next
 MOST_SHOWN = 256  # worlds
 _MOST_FAULTS = 50  # remembered for pages that come later
 
@@ -76,6 +77,7 @@ class Viewer:
         self._commands: deque[tuple[Client, str, dict[str, Any]]] = deque()
         self._busy = speed is not None  # whether after_step has more to do than a frame
         self._due, self._stale = math.inf, True  # when a frame may be taken; whether it would show something new
+        self._shot_at = 0.0  # when the last frame was due
         self._next = 0.0  # when the next step may follow, at a speed
         self._since = perf_counter(), 0
         self._info_columns = self._curves()
@@ -180,10 +182,10 @@ class Viewer:
             self._busy = True
             self._changed.notify_all()
 
-    def may_shoot(self, at: float, changed: bool = False) -> None:
-        """The next frame may be taken from this time on; ``changed``: pages want to see something else."""
+    def may_shoot(self, wanted: bool, changed: bool = False) -> None:
+        """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
         with self._changed:
-            self._due = math.inf if self.closed else at
+            self._due = math.inf if self.closed or not wanted else 0.0 if changed else self._shot_at + _INTERVAL
             self._stale = self._stale or changed
             self._changed.notify_all()
 
@@ -233,6 +235,8 @@ class Viewer:
             return
         states = WorldStates(self.env.sim, worlds)
         now, (before, steps) = perf_counter(), self._since
+        planned = self._shot_at + _INTERVAL
+        self._shot_at = planned if now - planned < _INTERVAL else now  # a step that was late makes no later frame late
         rate = (self.steps - steps) / max(now - before, 1e-9)
         if now - before > 0.5:
             self._since = now, self.steps

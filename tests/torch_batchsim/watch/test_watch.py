@@ -117,7 +117,7 @@ def test_a_page_is_served_and_steps() -> None:
         frame, numbers = page.frame(lambda frame: [each[0] for each in frame["worlds"]] == [1, 5, 2])
         assert frame["step"] == 0
         for world in (1, 5, 2):  # what the page draws is what pictures draw
-            own = Encoder().encode([rendering.scene_of(sim.environment, WorldState(sim, world))])
+            own = Encoder().encode([rendering.scene_of(sim.environment)(WorldState(sim, world))])
             assert np.array_equal(numbers[world], own.numbers)
         styles = [page.styles[i] for i in page.layouts[frame["worlds"][0][1]]]
         assert [style[0] for style in styles] == ["background", "line", "rectangle", "line", "circle"]

@@ -19,7 +19,7 @@ from ..base.extras import needed
 from ..page import whole
 from ..page.scenes import Encoder
 from . import tables
-from .frames import Frame, Known, Shot, is_full
+from .frames import Frame, Known, Look, Shot, is_full
 from .messages import MOST_BYTES, Check, Refused, checked, parsed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Client:
 
     def __init__(self, connection: ServerConnection, worlds: list[int]) -> None:
         self.connection = connection
-        self.worlds, self.full, self.table = worlds, worlds[0], None
+        self.look = Look(worlds, worlds[0])
         self.texts: deque[str] = deque(maxlen=_MOST_WAITING)
         self.frame: Frame | None = None
         self.known = Known()
@@ -80,7 +80,7 @@ class Client:
                 await self.connection.send(self.texts.popleft())
             frame, self.frame = self.frame, None
             if frame is not None:
-                await self.connection.send(frame.message(self.worlds, self.full, self.known))
+                await self.connection.send(frame.message(self.look, self.known))
 
 
 class Server:
@@ -221,13 +221,14 @@ class Server:
         except Refused as refused:
             client.post({"kind": "error", "text": str(refused)})
             return
-        client.worlds, client.full, client.table = fields["worlds"], fields["full"], fields["table"]
+        client.look = Look(**fields)
         client.values_at = 0.0
         self._want()
 
     def _want(self) -> None:
         """Take up what pages show."""
-        self.wanted = tuple(sorted({world for client in self.clients for world in (*client.worlds, client.full)}))
+        looks = [client.look for client in self.clients]
+        self.wanted = tuple(sorted({world for look in looks for world in (*look.worlds, look.full)}))
         self._viewer.may_shoot(bool(self.wanted), changed=True)
 
     def _draw(self, shot: Shot) -> None:
@@ -249,13 +250,13 @@ class Server:
         self._viewer.may_shoot(bool(self.wanted))
 
     def _add_values(self, client: Client, frame: Frame, now: float) -> None:
-        index = frame.index.get(client.full)
+        index = frame.index.get(client.look.full)
         soon = now < client.values_at and not self._viewer.paused  # a paused run gives no later frame
-        if client.table is None or index is None or soon or len(client.texts) > 4:
+        if client.look.table is None or index is None or soon or len(client.texts) > 4:
             return
         client.values_at = now + _VALUES_EVERY
-        shown = tables.values(frame.shot.states, index, self._viewer.tables[client.table])
-        client.post({"kind": "values", "world": client.full, "table": client.table, **shown})
+        shown = tables.values(frame.shot.states, index, self._viewer.tables[client.look.table])
+        client.post({"kind": "values", "world": client.look.full, "table": client.look.table, **shown})
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for client in self.clients:

@@ -90,9 +90,11 @@ class Viewer:
             place = {"row": messages.whole(0, 2**31), "element": messages.whole(0, 2**31)}
             fields = {"world": world, "name": messages.text, **place, "value": messages.number}
             self.on("edit", fields, self._edit)
+        self._followed = tables.followed(own.sim.program)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
+            "follow": messages.optional(messages.one_of(self._followed)), "row": messages.whole(0, 2**31),
         }  # fmt: skip
         first = list(range(min(shown, own.num_worlds, MOST_SHOWN)))
         self._server = Server(self, host, port, shows, first)
@@ -163,6 +165,7 @@ class Viewer:
         return {
             "kind": "hello", "title": env.environment.name, "worlds": env.num_worlds, "agents": env.num_agents,
             "fps": float(env.metadata.get("render_fps", 30)), "can": list(self._acts), "tables": list(self.tables),
+            "follows": self._followed,
             "faults": list(self._faults), "most": MOST_SHOWN, **self.about, **self.state(),
         }  # fmt: skip
 

@@ -117,6 +117,10 @@ class Server:
         """Send a message to one page."""
         self._call(client.post, message)
 
+    def hello(self) -> dict[str, Any]:
+        """What a page gets at first."""
+        return {**self._viewer.hello(), "shown": len(self._first)}
+
     def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
         self._call(self._broadcast, message)
@@ -195,7 +199,7 @@ class Server:
         from websockets.exceptions import ConnectionClosed
 
         client = Client(connection, self._first)
-        client.post({**self._viewer.hello(), "shown": len(self._first)})
+        client.post(self.hello())
         self.clients.add(client)
         self._want()
         sending = asyncio.create_task(client.send())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -374,6 +377,39 @@ def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert text in error and error.startswith("error: ") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "own", "others"),
+    [
+        ("127.0.0.1", ("localhost:1", "127.0.0.1:8", "127.0.0.1", "[::1]:8", "LOCALHOST"), ("10.0.0.1:8", "me:8", "")),
+        ("0.0.0.0", ("10.0.0.1:8", "[fe80::1]:8", f"{socket.gethostname()}:8"), ("evil.example:8", "evil.example", "")),
+    ],
+)
+def test_names_of_this_machine(host: str, own: tuple[str, ...], others: tuple[str, ...]) -> None:
+    """Over ssh another port is forwarded; an address cannot be made to mean another machine, a name can."""
+    with Viewer(TorchVectorEnv(CartPole(), 1), 0, host=host) as viewer:
+        assert [name for name in own if not viewer._server._is_own(name)] == []
+        assert [name for name in others if viewer._server._is_own(name)] == []
+
+
+@pytest.mark.full
+def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> None:
+    """It is a process of its own, as users run it."""
+    train = ["cartpole", "--total-steps", "2048", "--num-envs", "64", "--run-dir", str(tmp_path / "run")]
+    subprocess.run([sys.executable, "-m", "torch_batchsim.train", *train], check=True, capture_output=True)
+    command = [sys.executable, "-m", "torch_batchsim.watch", "cartpole", "--checkpoint", str(tmp_path / "run"),
+               "--port", "0", "--worlds", "4", "--speed", "full"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    page = Page(process.stdout.readline().split()[0])
+    assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
+    page.frame(lambda frame: frame["step"] > 10)
+    page.send("policy", name="random")
+    assert page.text("state")["policy"] == "random"
+    process.send_signal(signal.SIGINT)
+    said, error = process.communicate(timeout=LIMIT)
+    assert (process.returncode, said.strip(), error) == (0, "ended", "")
 
 
 @pytest.mark.parametrize("name", ["cartpole", pytest.param("swarm", marks=pytest.mark.full),

@@ -24,7 +24,23 @@ import torch
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
-from torch_batchsim import Recorder, Recording, TorchVectorEnv, Viewer
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Environment,
+    Recorder,
+    Recording,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    Viewer,
+    World,
+    between,
+    f32,
+    i32,
+    system,
+)
+from torch_batchsim.draw import Scene
 from torch_batchsim.page.scenes import Encoder
 from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
@@ -305,6 +321,46 @@ def test_own_messages_and_overrides() -> None:
         assert viewer.env.sim.tensor("Cart.Push.direction").flatten().tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
 
 
+class Place(Component):
+    x: f32
+
+
+class Choice(Component):
+    direction: i32 = between(0, 1)
+
+
+@system
+def walk(world: World, place: Place, choice: Choice, reward: Reward) -> None:
+    place.x += 1.0 if choice.direction == 1 else -1.0
+    reward.value = place.x
+    if place.x > 2.5:
+        world.fail("far", 7)
+
+
+class Walk(Environment):
+    archetypes = [Archetype("Walker", Place, Choice, Reward, count=1)]
+    step, faults = TaskGraph(walk), ("far",)
+    observation, action, systems = "Walker.Place", "Walker.Choice.direction", ()
+
+    def scene(self, world: Any) -> Scene:
+        scene = Scene(20, 10)
+        scene.circle((float(world["Walker.Place.x"][0]), 5), 2, (0, 0, 0))
+        return scene
+
+
+def test_faults_are_told_and_their_worlds_begin_again() -> None:
+    with running(TorchVectorEnv(Walk(), 3)) as viewer:
+        env = viewer.env
+        viewer.session._policy = lambda *_: torch.tensor([0, 1, 0])  # type: ignore[attr-defined]
+        page = Page(viewer.url)
+        page.send("step", count=3)
+        [fault] = page.text("faults")["faults"]
+        assert (fault["world"], fault["step"]) == (1, 2) and "world 1" in fault["text"] and "far" in fault["text"]
+        page.frame(lambda frame: frame["step"] == 3)
+        assert env.sim.tensor("Walker.Place.x").flatten().tolist() == [-3, 0, -3]
+        assert Page(viewer.url).hello["faults"] == [fault]  # a page that comes later
+
+
 def test_an_authors_mistake_in_a_scene_is_told() -> None:
     class Wrong(CartPole):
         def scene(self, world: Any) -> Any:
@@ -407,7 +463,9 @@ def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> No
     page.frame(lambda frame: frame["step"] > 10)
     page.send("policy", name="random")
     assert page.text("state")["policy"] == "random"
-    process.send_signal(signal.SIGINT)
+    page.send("pause", on=True)
+    assert page.text("state")["paused"]
+    process.send_signal(signal.SIGINT)  # also while it waits
     said, error = process.communicate(timeout=LIMIT)
     assert (process.returncode, said.strip(), error) == (0, "ended", "")
 

@@ -129,10 +129,11 @@ def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _thing_colours(kind: str, own: Colour) -> Any:
     """Their own colour, darker where they are locked."""
-    locked = number_of(mixed(own, DARK, 0.35))
+    free, locked = number_of(own), number_of(mixed(own, DARK, 0.35))
 
     def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.where(np.isin(world[f"{kind}.Thing.locked"], [*TEAMS]), locked, number_of(own))
+        sides = world[f"{kind}.Thing.locked"]
+        return np.where((sides >= min(TEAMS)) & (sides <= max(TEAMS)), locked, free)
 
     return colours
 

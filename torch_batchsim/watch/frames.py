@@ -19,7 +19,6 @@ from ..vector import rendering
 from . import tables
 
 _WORK, _REST = 0.0005, 0.0001  # seconds
-_MOST_STYLES = 50_000  # that an encoder remembers: scenes whose texts and colours change always make new ones
 
 
 @dataclass
@@ -113,11 +112,6 @@ class Frame:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-len(text) % 4)
         return b"".join([struct.pack("<I", len(text)), text, *parts])
-
-
-def is_full(encoder: Encoder) -> bool:
-    """Whether another one should follow."""
-    return len(encoder.styles) > _MOST_STYLES or len(encoder.layouts) > _MOST_STYLES
 
 
 def _at_leisure(states: WorldStates) -> Iterator[Mapping[str, np.ndarray]]:

@@ -19,7 +19,7 @@ from ..base.extras import needed
 from ..page import whole
 from ..page.scenes import Encoder
 from . import tables
-from .frames import Frame, Known, Look, Shot, is_full
+from .frames import Frame, Known, Look, Shot
 from .messages import MOST_BYTES, Check, Refused, checked, parsed
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Server:
 
     def _draw(self, shot: Shot) -> None:
         start = perf_counter()
-        if is_full(self._encoder):
+        if self._encoder.is_full:
             self._encoder = Encoder()
         try:
             frame = Frame(shot, self._viewer.env.environment, self._encoder)

@@ -276,6 +276,28 @@ def test_two_pages_one_that_leaves_and_a_slow_one() -> None:
         assert slow.frame(lambda frame: frame["step"] >= seen)
 
 
+def test_texts_that_always_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a style of its own: a page is told to forget, before memory grows without end."""
+
+    class Counting(CartPole):
+        def scene(self, world: Any) -> Scene:
+            scene = Scene(60, 10)
+            scene.text((0, 5), f"{float(world['Cart.CartState.x'][0]):.6f}", (0, 0, 0))
+            return scene
+
+    monkeypatch.setattr("torch_batchsim.page.scenes._MANY", 20)
+    with running(TorchVectorEnv(Counting(), 4)) as viewer:
+        page, most = Page(viewer.url), 0
+        for step in range(1, 20):
+            page.send("step", count=1)
+            frame = page.frame(lambda frame, step=step: frame["step"] == step)[0]
+            most = max(most, len(page.styles))
+            x = viewer.env.sim.tensor("Cart.CartState.x")[2, 0]
+            background, text = (page.styles[i] for i in page.layouts[frame["worlds"][2][1]])
+            assert (background[0], text[2]) == ("background", f"{float(x):.6f}")
+        assert most < 40
+
+
 def test_nobody_looks() -> None:
     """No frame is taken; the loop that steps calls a method and nothing else happens."""
     env = TorchVectorEnv(CartPole(), 4)

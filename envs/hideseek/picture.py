@@ -9,6 +9,7 @@ locked things are darker, with a block of their team's colour on top.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,9 +31,10 @@ LOCK = 0.4  # metres, half the side of a lock's block
 
 def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
     """A vector turned by a quaternion (w, x, y, z)."""
-    w, axis = float(rotation[0]), np.asarray(rotation[1:], float)
-    v = np.asarray(vector, float)
-    return v + 2 * np.cross(axis, np.cross(axis, v) + w * v)
+    w, x, y, z = (float(part) for part in rotation)  # plain floats take a tenth of numpy's time, in the same order
+    a, b, c = vector
+    p, q, r = (y * c - z * b) + w * a, (z * a - x * c) + w * b, (x * b - y * a) + w * c
+    return np.array([a + 2 * (y * r - z * q), b + 2 * (z * p - x * r), c + 2 * (x * q - y * p)])
 
 
 def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int, int, int]) -> np.ndarray:
@@ -83,7 +85,8 @@ def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], BodySce
                                 "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
                                 "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
-    return lambda world, constants: see.scene({**world, **_marks(world, constants)})
+    # A ChainMap, of which nothing is written, reads no columns that the picture does not need.
+    return lambda world, constants: see.scene(ChainMap(_marks(world, constants), world))  # type: ignore[arg-type]
 
 
 def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:
@@ -127,10 +130,11 @@ def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _thing_colours(kind: str, own: Colour) -> Any:
     """Their own colour, darker where they are locked."""
-    locked = number_of(mixed(own, DARK, 0.35))
+    free, locked = number_of(own), number_of(mixed(own, DARK, 0.35))
 
     def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.where(np.isin(world[f"{kind}.Thing.locked"], [*TEAMS]), locked, number_of(own))
+        sides = world[f"{kind}.Thing.locked"]
+        return np.where((sides >= min(TEAMS)) & (sides <= max(TEAMS)), locked, free)
 
     return colours
 

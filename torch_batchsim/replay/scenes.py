@@ -17,6 +17,7 @@ from ..draw import Scene, Sprite
 from ..physics.hulls import LAYOUT
 from ..physics.shapes import ShapeKind
 from ..rays import BodyScene
+from ..rays.picture import IN_SPACE
 
 PIXEL, TURN = 16, 8192  # integers in a pixel, and in the 1 of a quaternion
 _MOST = 1 << 30
@@ -74,15 +75,19 @@ class Film:
                 style, points = (kind, _hex(given[2]), round(float(given[1]), 2)), given[:1]
             elif kind == "line":
                 style, points = (kind, _hex(given[3]), round(float(given[2]), 2)), given[:2]
-            elif kind == "polygon":
-                style, points = (kind, _hex(given[1]), len(given[0])), given[0]
-            elif kind == "text":
+            elif kind in ("polygon", "area"):
+                style, points = (kind, _hex(given[1]), len(given[0]), round(float(given[2]), 3)), given[0]
+            elif kind in ("text", "label"):
                 style, points = (kind, _hex(given[2]), given[1], given[3], given[4]), given[:1]
+            elif kind == "layer":
+                style, points = (kind, *given), []
+            elif kind in ("path", "beams"):
+                style, points = (kind, _hex(given[2]), len(given[0]), round(float(given[1]), 2)), given[0]
             else:
                 style, points = (kind, self._sprite(given[0])), given[1:]
-            places = [PIXEL * float(number) for point in points for number in point]
+            places = [float(number) for point in points for number in point]
             if all(map(math.isfinite, places)):
-                yield style, [round(min(max(place, -_MOST), _MOST)) for place in places]
+                yield style, _whole(places, self._metre if kind in IN_SPACE else PIXEL)
 
     def _sprite(self, sprite: Sprite) -> int:
         """The style of a drawing: its size, and its shapes as styles with their places."""
@@ -100,7 +105,7 @@ class Film:
             self._metre = 10.0 ** math.ceil(math.log10(8000 / distance))  # an eight thousandth of the view
         fixed = ("up", "light", "field_of_view", "ambient", "tile", "shadows", "sky", "width", "height")
         style = ("camera", *(_frozen(camera[name]) for name in fixed))
-        yield style, self._metres([*camera["eye"], *camera["target"]])
+        yield style, _whole([*camera["eye"], *camera["target"]], self._metre)
         bodies = scene.bodies
         columns = (bodies[name].tolist() for name in ("kind", "size", "hull", "colour", "position", "rotation"))
         for kind, size, hull, colour, position, rotation in zip(*columns, strict=True):
@@ -110,10 +115,11 @@ class Film:
                 self._hulls[hull] = _polyhedron(bodies["hulls"].reshape(-1)[hull])
             name = ShapeKind(kind).name.lower()
             style = (name, f"#{colour:06x}", tuple(round(part, 5) for part in size), hull)
-            yield style, [*self._metres(position), *(round(TURN * part) for part in rotation)]
+            yield style, [*_whole(position, self._metre), *(round(TURN * part) for part in rotation)]
 
-    def _metres(self, places: list[float]) -> list[int]:
-        return [round(min(max(self._metre * place, -_MOST), _MOST)) for place in places]
+
+def _whole(places: list[float], unit: float) -> list[int]:
+    return [round(min(max(unit * place, -_MOST), _MOST)) for place in places]
 
 
 def _polyhedron(record: np.ndarray) -> dict[str, Any]:

@@ -18,12 +18,15 @@ from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import Ranks
 from ..rollouts.environment import num_agents
+from ..run_folder.tape import check_recordable
 from ..run_folder.video import Recorder, has_pictures
 from . import processes
 from .options import Options, tuned
 
-DRAWN = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED}
-"""Of an environment for a video: worlds that have ended stand still, which keeps the last picture."""
+STANDS = {"autoreset_mode": AutoresetMode.DISABLED}
+"""Of an environment for a recording: worlds that have ended stand still, which keeps the last state."""
+DRAWN = {"render_mode": "rgb_array", **STANDS}
+"""Of an environment for a video."""
 
 
 def make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
@@ -76,8 +79,11 @@ def _fits(config: Config, rows: int) -> bool:
     return True
 
 
-def check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:
-    """By drawing one."""
+def check_outputs(env_id: str, env: VectorEnv, options: Options) -> None:
+    """Whether the environment can be recorded and drawn, by drawing it."""
+    if options.record:
+        with user_errors():
+            check_recordable(env)
     if options.video and not has_pictures(env):
         raise UsageError(f"--video needs an environment that defines render(), and {env_id} does not")
     if options.video:

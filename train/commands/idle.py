@@ -26,10 +26,11 @@ def refuse_together(options: Options) -> None:
         given.remove("resume")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
-    for name in ("resume", "eval", "video"):
+    for name in ("resume", "eval", "video", "record"):
         if options.seeds and getattr(options, name) and not (name == "resume" and again):
             why = {
                 "video": ": --eval of one of its folders shows it",
+                "record": ": --eval of one of its folders records it",
                 "resume": f": {options.resume} is a single run, not the folder of several seeds",
                 "eval": ", which names one run",
             }
@@ -46,6 +47,7 @@ def refuse_together(options: Options) -> None:
         (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
         (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
         (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
+        (options.record and not episodes, "--eval-episodes is 0, but --record is of the evaluation"),
         (
             options.video and options.video.suffix.lower() not in types,
             f"--video writes {', '.join(types)}, but {options.video} was given",

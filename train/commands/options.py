@@ -81,6 +81,8 @@ class Options(command_line.RunFlags):
     """Write the evaluation's episode of world 0 to this file: .gif, .webp, .png (animated) or .mp4."""
     video_every: int | None = None
     """Iterations between two videos during the training, beside --video: game-000128000.gif."""
+    record: Path | None = None
+    """Record the evaluation's first 16 worlds in this file, which python -m torch_batchsim.replay shows."""
     show: bool = False
     """Open a window with the learning curve at the end."""
 

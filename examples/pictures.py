@@ -15,11 +15,11 @@ import gymnasium
 import numpy as np
 from matplotlib import pyplot
 from PIL import Image
-from torch_batchsim.train.run_folder import curves, report
+from torch_batchsim.train.run_folder import curves
 
 import torch_batchsim
 from torch_batchsim.draw import tiled
-from torch_batchsim.vector.rendering import scene_of
+from torch_batchsim.run.world_state import WorldState
 
 DOCS = Path(__file__).parents[1] / "docs"
 ROWS = (
@@ -44,7 +44,7 @@ def played(name: str, worlds: int, steps: int, seed: int, **options: Any) -> Any
 def hideseek() -> np.ndarray:
     """The two of many worlds in which most is seen: one with cones and lines of sight, one with beams of the lidars."""
     sim = played("hideseek", 128, 130, 5, camera="aside").unwrapped.sim
-    scenes = [scene_of(sim, world) for world in range(128)]
+    scenes = [sim.environment.scene(WorldState(sim, world)) for world in range(128)]
     seen = [sum(kind == "path" for kind, *_ in scene.shapes) for scene in scenes]
     first, second = (scenes[i] for i in np.argsort(seen)[::-1][:2])
     other = {"Sight": False, "Lidar": True}

@@ -390,9 +390,12 @@ class Memory:
         column, selected = self.program.find(name)
         return f"column_{column.c_name}", column, selected
 
-    def view(self, memory: torch.Tensor, column: Column, selected: Field | None) -> torch.Tensor:
-        """A column's bytes as a tensor of all its fields, or of one."""
-        lead = [self.num_worlds] if column.singleton else [self.num_worlds, column.rows_per_world]
+    def view(
+        self, memory: torch.Tensor, column: Column, selected: Field | None, worlds: int | None = None
+    ) -> torch.Tensor:
+        """A column's bytes as a tensor of all its fields, or of one; ``worlds``: of a copy that holds so many."""
+        worlds = self.num_worlds if worlds is None else worlds
+        lead = [worlds] if column.singleton else [worlds, column.rows_per_world]
         if column.dynamic:
             lead = [memory.numel() // column.component.size]
         if column.resource:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import struct
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..page import whole
+from ..page.pictures import png
+from ..page.scenes import Film
+from ..run.world_state import WorldState
 from ..vector import rendering
 from .recording import Recording, RecordingError
-from .scenes import Film
 
 MARK = "/*DATA*/"
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -26,7 +27,7 @@ def write_page(path: Path, recordings: Sequence[Recording], world: int = 0) -> i
     contents = {"sides": [film(recording, world) for recording in recordings]}
     text = json.dumps(contents, separators=(",", ":"), allow_nan=False).encode()
     data = base64.b64encode(gzip.compress(text, 9, mtime=0)).decode()
-    page = TEMPLATE.read_text().replace(MARK, data)
+    page = whole(TEMPLATE).replace(MARK, data)
     path.write_text(page)
     return len(page.encode())
 
@@ -43,7 +44,7 @@ def film(recording: Recording, world: int) -> dict[str, Any]:
     rows = slice(first, first + env.num_agents)
     for moment in recording.play():
         if scenes:
-            shapes.add(rendering.scene_of(env.sim, world))
+            shapes.add(rendering.scene_of(env.environment, WorldState(env.sim, world)))
         else:
             picture = rendering.draw_world(env.sim, world, "rgb_array")
             assert isinstance(picture, np.ndarray)
@@ -75,27 +76,13 @@ class _Pictures:
 
     def add(self, picture: np.ndarray) -> None:
         self._size = picture.shape[1], picture.shape[0]
-        self._frames.append(self._known.setdefault(_png(picture), len(self._known)))
+        self._frames.append(self._known.setdefault(png(picture), len(self._known)))
 
     @property
     def data(self) -> dict[str, Any]:
-        pictures = [base64.b64encode(png).decode() for png in self._known]
+        pictures = [base64.b64encode(file).decode() for file in self._known]
         return {"kind": "pictures", "width": self._size[0], "height": self._size[1], "frames": self._frames,
                 "pictures": pictures}  # fmt: skip
-
-
-def _png(picture: np.ndarray) -> bytes:
-    """``uint8 [height, width, 3]`` as a PNG file."""
-    height, width, _ = picture.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = picture.reshape(height, -1)
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
 
 
 def _rounded(values: list[float]) -> list[float | None]:

@@ -1,9 +1,9 @@
-"""The state of one world as NumPy arrays by name: now, or at an earlier moment."""
+"""The state of one world as NumPy arrays by name: now, or at an earlier moment; or of several worlds at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -36,8 +36,7 @@ class WorldState(Mapping[str, np.ndarray]):
         self._world, self._held = world, held
         self._kept: dict[str, np.ndarray] = {}
         self._births: dict[str, list[tuple[int, int]]] = {}
-        columns = sim.program.columns.values()
-        self._names = [f"{column.name}.{part.name}" for column in columns for part in column.component.fields]
+        self._names = _names(sim.program)
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name in self._kept:
@@ -86,5 +85,109 @@ WORLD_FIELDS = tuple(f"World.{name}" for name in ("step", "episode", "terminated
 """The engine's own fields of a world."""
 
 
+def _names(program: Program) -> list[str]:
+    return [f"{column.name}.{part.name}" for column in program.columns.values() for part in column.component.fields]
+
+
 def _array(values: torch.Tensor) -> np.ndarray:
     return values.detach().cpu().numpy().copy()
+
+
+class WorldStates(Sequence[Mapping[str, np.ndarray]]):
+    """The states of some worlds at one moment, copied at once: each is a mapping as ``WorldState``.
+
+    All numbers of a column are copied together, so that a picture of many worlds costs the simulation little. It may be
+    read in another thread. Resources, which systems only read, are not copied.
+
+    Args:
+        sim: of whose worlds they are.
+        worlds: their numbers.
+    """
+
+    def __init__(self, sim: Worlds, worlds: Sequence[int]) -> None:
+        self.worlds, self.names = list(worlds), dict.fromkeys(_names(sim.program))
+        self._memory, self._program = sim.memory, sim.program
+        memory, on_cpu = sim.memory.columns, sim.memory.device.type == "cpu"
+        held: dict[str, np.ndarray] = {}
+        places = np.array(self.worlds, np.int64)
+        there = torch.from_numpy(places).to(sim.memory.device)
+
+        def rows(values: torch.Tensor) -> np.ndarray:
+            """Of ``values [worlds, ...]`` those of these worlds; on CPU NumPy copies small arrays sooner than torch."""
+            return values.numpy()[places] if on_cpu else values.index_select(0, there).cpu().numpy()
+
+        slices: dict[str, list[slice]] = {}
+        for archetype in self._program.dynamic:
+            name = archetype.name
+            firsts, counts = (rows(memory[f"table_{name}_{part}"]).tolist() for part in ("first", "count"))
+            slices[name] = [slice(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+        for column in self._program.columns.values():
+            field = f"column_{column.c_name}"
+            whole = memory[field].detach().view(-1).view(torch.uint8)
+            if column.resource:
+                held[field] = whole.cpu().numpy()
+            elif column.dynamic:
+                table = whole.view(-1, column.component.size)
+                held[field] = torch.cat([table[part] for part in slices[column.table]]).cpu().numpy()
+            else:
+                held[field] = rows(whole.view(sim.memory.num_worlds, -1))
+        for name in WORLD_FIELDS:
+            held[name] = rows(memory[name.partition(".")[2]].detach())
+        ends = {name: np.cumsum([0, *(part.stop - part.start for part in parts)]) for name, parts in slices.items()}
+        self._held, self._ends = held, {name: each.tolist() for name, each in ends.items()}
+        self._arrays: dict[str, tuple[np.ndarray, str]] = {}
+
+    def __getitem__(self, index: Any) -> Any:
+        return _OneOfThem(self, range(len(self.worlds))[index])
+
+    def __len__(self) -> int:
+        return len(self.worlds)
+
+    def array(self, name: str) -> np.ndarray:
+        """A name's values in all these worlds: ``[worlds, rows, ...]``, of a dynamic table the rows one after another.
+
+        Raises KeyError for an unknown name.
+        """
+        return self._found(name)[0]
+
+    def _found(self, name: str) -> tuple[np.ndarray, str]:
+        """And how a world's part is found: by "world", by the name of a dynamic table, or "" where it is shared."""
+        if name not in self._arrays:
+            if name in self._held and name.startswith("World."):
+                self._arrays[name] = self._held[name], "world"
+            else:
+                column, field = self._program.find(name, "state")
+                held = torch.from_numpy(self._held[f"column_{column.c_name}"])
+                values = self._memory.view(held, column, field, len(self.worlds))
+                kind = column.table if column.dynamic else "" if column.resource else "world"
+                self._arrays[name] = values.numpy(), kind
+        return self._arrays[name]
+
+    def part(self, name: str, index: int) -> np.ndarray:
+        """A name's values in one of these worlds."""
+        values, kind = self._found(name)
+        if kind == "world":
+            return values[index]
+        if not kind:
+            return values
+        ends = self._ends[kind]
+        return values[ends[index] : ends[index + 1]]
+
+
+class _OneOfThem(Mapping[str, np.ndarray]):
+    """One of several worlds."""
+
+    def __init__(self, states: WorldStates, index: int) -> None:
+        self._states, self._index = states, index
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._states.part(name, self._index)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._states.names or super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._states.names)
+
+    def __len__(self) -> int:
+        return len(self._states.names)

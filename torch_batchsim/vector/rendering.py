@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,11 +34,10 @@ def has_scene(environment: Environment) -> bool:
     return _defines(environment, "scene") or hasattr(environment.render, "scene")
 
 
-def scene_of(sim: Simulator, world: int) -> Scene:
+def scene_of(environment: Environment, state: Mapping[str, np.ndarray]) -> Scene:
     """A world as shapes: by ``Environment.scene``, or by that of the ``rays.Picture`` that is its ``render``."""
-    environment = sim.environment
     own = environment.scene if _defines(environment, "scene") else environment.render.scene
-    return own(WorldState(sim, world))
+    return own(state)
 
 
 def _defines(environment: Environment, name: str) -> bool:
@@ -61,23 +61,28 @@ def checked_render_worlds(count: Any) -> int | None:
 
 
 def draw_world(sim: Simulator, world: int, mode: str) -> np.ndarray | str:
-    """A picture of one world, uint8 ``[height, width, 3]``, or a text.
+    """A picture of one world as it is now, uint8 ``[height, width, 3]``, or a text: see ``drawn``."""
+    return drawn(sim.environment, WorldState(sim, world), mode)
+
+
+def drawn(environment: Environment, state: Mapping[str, np.ndarray], mode: str) -> np.ndarray | str:
+    """A picture of a world, uint8 ``[height, width, 3]``, or a text.
 
     Raises TypeError or ValueError for anything else that the environment returns: wrappers, videos and trainers take
     these for granted, and fail far from here.
     """
     name = METHODS[mode]
-    method = f"{sim.environment.name}.{name}()"
-    drawn = getattr(sim.environment, name)(WorldState(sim, world))
+    method = f"{environment.name}.{name}()"
+    made = getattr(environment, name)(state)
     if mode == "ansi":
-        if not isinstance(drawn, str):
-            raise TypeError(f"{method} must return a text, got {_given(drawn)}")
-        return drawn
-    if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8:
-        raise TypeError(f"{method} must return an array of uint8 [height, width, 3], got {_given(drawn)}")
-    if drawn.ndim != 3 or drawn.shape[2] != 3 or drawn.size == 0:
-        raise ValueError(f"{method} must return an array of uint8 [height, width, 3], got {_given(drawn)}")
-    return drawn
+        if not isinstance(made, str):
+            raise TypeError(f"{method} must return a text, got {_given(made)}")
+        return made
+    if not isinstance(made, np.ndarray) or made.dtype != np.uint8:
+        raise TypeError(f"{method} must return an array of uint8 [height, width, 3], got {_given(made)}")
+    if made.ndim != 3 or made.shape[2] != 3 or made.size == 0:
+        raise ValueError(f"{method} must return an array of uint8 [height, width, 3], got {_given(made)}")
+    return made
 
 
 def _given(drawn: object) -> str:

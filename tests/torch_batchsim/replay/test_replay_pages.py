@@ -21,11 +21,12 @@ from torch_batchsim.envs.cartpole import CartPole
 import torch_batchsim
 from torch_batchsim import Recorder, Recording, RecordingError, TorchVectorEnv
 from torch_batchsim.draw import Canvas, Scene, Sprite
+from torch_batchsim.page.scenes import Film
 from torch_batchsim.physics.hulls import pack
 from torch_batchsim.physics.shapes import ShapeKind
 from torch_batchsim.rays import Picture
 from torch_batchsim.replay.page import TEMPLATE, film, write_page
-from torch_batchsim.replay.scenes import Film
+from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.vector import rendering
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -54,6 +55,11 @@ def recorded(path: Path, env: Any, steps: int) -> Recording:
         for _ in range(steps):
             recorder.step(recorder.sample_actions())
     return Recording(path)
+
+
+def scene_at(recording: Recording, world: int) -> Scene:
+    sim = recording.env().sim
+    return rendering.scene_of(sim.environment, WorldState(sim, world))
 
 
 def decoded(page: Path) -> list[dict[str, Any]]:
@@ -117,7 +123,7 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
     assert facts[0] == [False, [], False] and facts[1] == [True, [1.0], False] and len(facts) == 31
     for moment, numbers in enumerate(numbers_of(sides[0])):  # a rectangle is the cart
         recording.seek(moment)
-        cart = next(shape for shape in rendering.scene_of(recording.env().sim, 1).shapes if shape[0] == "rectangle")
+        cart = next(shape for shape in scene_at(recording, 1).shapes if shape[0] == "rectangle")
         assert np.abs(numbers[4:8] / 16 - np.ravel(cart[1:3])).max() <= 1 / 32
     with pytest.raises(RecordingError, match="world must be from 0 to 1"):
         write_page(page, [recording], world=2)
@@ -179,7 +185,7 @@ def test_bodies_of_a_picture_are_a_scene() -> None:
 
 
 def test_hulls_have_their_corners() -> None:
-    from torch_batchsim.replay.scenes import _polyhedron
+    from torch_batchsim.page.scenes import _polyhedron
 
     cube = _polyhedron(pack(())[0])
     assert sorted(map(tuple, cube["vertices"])) == [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
@@ -207,13 +213,10 @@ DRIVER = """
     await wait(100);  // pictures are decoded
     drawn.width = film.width; drawn.height = film.height;
     const context = drawn.getContext("2d");
-    if (side.solidCanvas) {
-      side.paint(context, moment, 1, 0, 0, 1);
-      context.globalCompositeOperation = "destination-over"; context.drawImage(side.solidCanvas, 0, 0);
-    } else if (side.images) context.drawImage(side.images[film.frames[moment]], 0, 0);
-    else side.paint(context, moment, 1, 0, 0, 1);
+    if (side.images) context.drawImage(side.images[film.frames[moment]], 0, 0);
+    else side.paint(context, moment, 1);
     said.picture = drawn.toDataURL();
-    if (side.solidCanvas) {
+    if (side.isSolid) {
       show();
       const before = shot(), to = { pointerId: 1, clientX: 200, clientY: 200, bubbles: true };
       side.canvas.setPointerCapture = () => {};
@@ -275,7 +278,7 @@ def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(said["picture"].partition(",")[2]))).convert("RGB"))
     recording.seek(moment)
     sim = recording.env().sim
-    scene = rendering.scene_of(sim, 0) if name not in ("atari", "drawn") else None  # which draw pixels
+    scene = scene_at(recording, 0) if name not in ("atari", "drawn") else None  # which draw pixels
     picture = scene.pixels if scene is not None else rendering.draw_world(sim, 0, "rgb_array")
     assert isinstance(picture, np.ndarray) and shown.shape == picture.shape
     difference = np.abs(shown.astype(int) - picture.astype(int)).mean()

@@ -100,6 +100,7 @@ from .vector.registration import (  # noqa: E402
 )
 from .vector.vector_env import TorchVectorEnv  # noqa: E402
 from .vector.wrappers import EpisodeStatistics, TorchVectorWrapper  # noqa: E402
+from .watch import Viewer  # noqa: E402
 
 __all__ = [
     "AgentEnd",
@@ -145,6 +146,7 @@ __all__ = [
     "TorchVectorWrapper",
     "Trace",
     "TuneReport",
+    "Viewer",
     "Warp",
     "World",
     "WorldFault",

@@ -22,6 +22,7 @@ COMMANDS = {
     "reference": "writes the page of all that systems can use, from the headers",
     "record": "records a run of an environment in a small file",
     "replay": "computes a recording again, and writes a page or a video that shows it",
+    "watch": "shows worlds on a page while they run, pauses, steps and changes them; plays a recording",
     "gallery": "draws many worlds side by side, or an animation of them",
     "envs.hideseek.sheet": "draws 64 levels of hide and seek in a picture",
 }

@@ -26,7 +26,7 @@ _TOP = (
     ("systems", "Systems in Python", ("declare.python_systems",)),
     ("vector", "Vector environments", ("vector", "_version")),
     ("simulator", "Simulator", ("run",)),
-    ("replay", "Recordings", ("replay",)),
+    ("replay", "Recordings, the live page", ("replay", "watch")),
     ("errors", "Errors", ("errors",)),
 )
 # Names that users meet, and import from where they are written.

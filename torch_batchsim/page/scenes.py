@@ -57,11 +57,15 @@ class Encoder:
 
     def encode(self, scenes: Sequence[Scene]) -> Encoded:
         """All of them; shapes and bodies with a place that is no number are left out, as pictures do."""
-        encoded = self._encoded(scenes, self._read)
-        return self._encoded(scenes, self._read_finite) if encoded is None else encoded
+        styles, numbers, ends = self._scaled(scenes, self._read)
+        if not np.isfinite(numbers).all():
+            styles, numbers, ends = self._scaled(scenes, self._read_finite)
+        integers = np.rint(np.clip(numbers, -_MOST, _MOST)).astype(np.int32)
+        sizes = [(scene.width, scene.height) for scene in scenes]
+        return Encoded([self._layout(each) for each in styles], integers, ends, sizes)
 
-    def _encoded(self, scenes: Sequence[Scene], read: Any) -> Encoded | None:
-        """None if a number is not finite."""
+    def _scaled(self, scenes: Sequence[Scene], read: Any) -> tuple[list[tuple[int, ...]], np.ndarray, list[int]]:
+        """The styles of each scene, all numbers as floats, and where those of each end; ``read`` takes a shape."""
         parts: list[np.ndarray] = []
         flat: list[float] = []
         listed, ends, end = [], [], 0
@@ -80,12 +84,7 @@ class Encoder:
             ends.append(end)
             listed.append(tuple(styles))
         parts.append(np.array(flat, np.float64) * PIXEL)
-        numbers = np.concatenate(parts)
-        if not np.isfinite(numbers).all():
-            return None
-        integers = np.rint(np.clip(numbers, -_MOST, _MOST)).astype(np.int32)
-        layouts = [self._layout(styles) for styles in listed]
-        return Encoded(layouts, integers, ends, [(scene.width, scene.height) for scene in scenes])
+        return listed, np.concatenate(parts), ends
 
     # ---- flat shapes -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,394 @@
+"""The live page's server, with clients that are no browsers: frames, control, edits; nothing harms a run."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch_batchsim.envs.cartpole import CartPole
+
+import torch_batchsim
+from torch_batchsim import Recorder, Recording, TorchVectorEnv, Viewer
+from torch_batchsim.page.scenes import Encoder
+from torch_batchsim.run.world_state import WorldState, WorldStates
+from torch_batchsim.vector import rendering
+from torch_batchsim.watch.__main__ import main
+from torch_batchsim.watch.messages import Refused
+from torch_batchsim.watch.session import Playback, Session
+
+client_module = pytest.importorskip("websockets.sync.client")
+LIMIT = 60  # seconds, of what takes milliseconds
+
+
+class Page:
+    """A client that sends and receives; frames are read as the page reads them."""
+
+    def __init__(self, url: str, **keywords: Any) -> None:
+        connection = client_module.connect(f"ws{url[4:]}socket", max_size=None, compression=None, **keywords)
+        self.socket = connection.__enter__()  # the server's end ends it
+        self.styles: list[Any] = []
+        self.layouts: list[Any] = []
+        self.hello = self.text("hello")
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self.socket.send(json.dumps({"kind": kind, **fields}))
+
+    def receive(self) -> tuple[dict[str, Any], dict[int, np.ndarray]]:
+        message = self.socket.recv(timeout=LIMIT)
+        if isinstance(message, str):
+            return json.loads(message), {}
+        (length,) = struct.unpack("<I", message[:4])
+        header, at, numbers = json.loads(message[4 : 4 + length]), 4 + length, {}
+        self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
+        for world, _, size, *_ in header["worlds"]:
+            numbers[world] = np.frombuffer(message[at : at + size], "<i4")
+            at += size
+        assert at == len(message)
+        return header, numbers
+
+    def text(self, kind: str) -> dict[str, Any]:
+        """The next message of this kind; others are dropped."""
+        return self.until(lambda message: message["kind"] == kind)[0]
+
+    def frame(self, wanted: Callable[[dict[str, Any]], bool] = lambda frame: True) -> tuple[dict[str, Any], Any]:
+        return self.until(lambda message: message["kind"] == "frame" and wanted(message))
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], Any]:
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            found = self.receive()
+            if wanted(found[0]):
+                return found
+        raise AssertionError("nothing came")
+
+    def refused(self, message: str | bytes) -> str:
+        """The answer to a message that is refused."""
+        self.socket.send(message)
+        return self.text("error")["text"]
+
+
+@contextmanager
+def running(env: Any = None, **keywords: Any) -> Iterator[Viewer]:
+    """A session in a thread, paused unless a speed is given."""
+    env = TorchVectorEnv(CartPole(), 8) if env is None else env
+    env.action_space.seed(1)
+    paused = "speed" not in keywords
+    with Viewer(env, 0, **keywords) as viewer:
+        viewer.paused = paused
+        session = Session(viewer, {"random": lambda: lambda *_: env.sample_actions(), "still": still(env)}, 3)
+        viewer.session = session  # type: ignore[attr-defined]
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        try:
+            yield viewer
+        finally:
+            viewer.close()
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+
+def still(env: TorchVectorEnv) -> Callable[[], Any]:
+    return lambda: lambda *_: torch.zeros(env.num_envs, dtype=torch.int64)
+
+
+def test_a_page_is_served_and_steps() -> None:
+    with running() as viewer:
+        with urllib.request.urlopen(viewer.url) as answer:
+            text = answer.read().decode()
+        assert "<canvas" in text and "class Solids" in text and "/*" + "DRAWING" not in text
+        page, sim = Page(viewer.url), viewer.env.sim
+        assert page.hello["title"] == "CartPole" and page.hello["worlds"] == 8 and page.hello["paused"]
+        assert viewer.clients == 1 and page.hello["policies"] == ["random", "still"]
+        page.send("show", worlds=[1, 5], full=2, table="Cart")
+        values = page.text("values")
+        frame, numbers = page.frame(lambda frame: [each[0] for each in frame["worlds"]] == [1, 5, 2])
+        assert frame["step"] == 0
+        for world in (1, 5, 2):  # what the page draws is what pictures draw
+            own = Encoder().encode([rendering.scene_of(sim.environment, WorldState(sim, world))])
+            assert np.array_equal(numbers[world], own.numbers)
+        styles = [page.styles[i] for i in page.layouts[frame["worlds"][0][1]]]
+        assert [style[0] for style in styles] == ["background", "line", "rectangle", "line", "circle"]
+        assert values["world"] == 2 and values["names"][0] == "Cart.CartState.x"
+        assert float(values["rows"][0][0][0]) == pytest.approx(float(sim.tensor("Cart.CartState.x")[2]), rel=1e-5)
+        page.send("step", count=1)
+        frame, moved = page.frame(lambda frame: frame["step"] == 1)
+        assert not np.array_equal(moved[2], numbers[2]) and frame["worlds"][0][5:] == [1, 0, 1.0]
+        page.send("step", count=7)
+        page.frame(lambda frame: frame["step"] == 8)
+        assert int(sim.tensor("World.step")[0]) == 8 and viewer.steps == 8
+
+
+def test_a_run_is_paused_and_slowed_down() -> None:
+    with running(speed=None) as viewer:
+        page = Page(viewer.url)
+        first = page.frame()[0]["step"]
+        page.frame(lambda frame: frame["step"] > first)  # at full speed
+        page.send("pause", on=True)
+        assert page.until(lambda message: message["kind"] == "state")[0]["paused"]
+        stands = viewer.steps
+        time.sleep(0.05)
+        assert viewer.steps == stands
+        page.send("speed", value=40.0)
+        page.send("pause", on=False)
+        page.frame(lambda frame: frame["step"] > stands + 5)
+        assert viewer.speed == 40.0
+        page.send("speed", value=None)
+        assert page.until(lambda message: message["kind"] == "state" and message["speed"] is None)
+
+
+def test_worlds_are_reset_and_policies_chosen() -> None:
+    with running() as viewer:
+        page, sim = Page(viewer.url), viewer.env.sim
+        page.send("step", count=3)
+        page.frame(lambda frame: frame["step"] == 3)
+        state = sim.tensor("Cart.CartState").clone()
+        page.send("reset", world=4, seed=77)
+        assert page.text("done")["text"] == "world 4 begins a new episode with seed 77"
+        same = (sim.tensor("Cart.CartState") == state).flatten(1).all(dim=1).tolist()
+        assert same == [world != 4 for world in range(8)]
+        started = sim.tensor("Cart.CartState")[4].clone()
+        assert torch.equal(viewer.session.observations[4], started[0])  # type: ignore[attr-defined]
+        page.send("reset", world=None, seed=77)
+        page.text("done")
+        assert torch.equal(sim.tensor("Cart.CartState")[4], started) and int(sim.tensor("World.step").max()) == 0
+        page.send("policy", name="still")
+        assert page.text("state")["policy"] == "still"
+        page.send("step", count=1)
+        page.frame(lambda frame: frame["step"] == 4)
+        assert (sim.tensor("Cart.Push.direction") == 0).all()
+
+
+def test_edits_are_checked_and_written() -> None:
+    with running() as viewer:
+        page, sim = Page(viewer.url), viewer.env.sim
+        place = {"world": 3, "row": 0, "element": 0}
+        page.send("edit", **place, name="Cart.CartState.theta", value=0.125)
+        assert "theta of row 0 is 0.125" in page.text("done")["text"]
+        assert float(sim.tensor("Cart.CartState.theta")[3, 0]) == 0.125
+        before = {name: tensor.clone() for name, tensor in sim.memory.columns.items()}
+        for change, text in (
+            ({"value": 1e39}, "must be from -3.40282e+38 to 3.40282e+38, got 1e+39"),
+            ({"name": "Cart.Push.direction", "value": 0.5}, "must be an integer, got 0.5"),
+            ({"name": "Cart.Push.direction", "value": 2**31}, "must be from -2.14748e+09 to"),
+            ({"name": "Cart.Nothing.x"}, "there is no field Cart.Nothing.x"),
+            ({"name": "Cart.CartState"}, "Cart.CartState is no field"),
+            ({"row": 1}, "has 1 rows in world 3, got row 1"),
+            ({"element": 1}, "has 1 numbers a row, got number 1"),
+            ({"world": 8}, "world must be an integer from 0 to 7, got 8"),
+            ({"value": "1"}, "value must be a number, got '1'"),
+        ):
+            message = {"kind": "edit", **place, "name": "Cart.CartState.theta", "value": 1.0, **change}
+            assert text in page.refused(json.dumps(message))
+        assert all(torch.equal(sim.memory.columns[name], tensor) for name, tensor in before.items())
+
+
+def test_bad_messages_change_nothing() -> None:
+    with running() as viewer:
+        page = Page(viewer.url)
+        for message, text in (
+            ("{", "must be JSON"),
+            ("[1]", 'must be an object with its "kind"'),
+            ('{"kind": 3}', 'must be an object with its "kind"'),
+            (b"\x00\x01", "must be text"),
+            ('{"kind": "quit"}', "there is no message of kind 'quit' here"),
+            ('{"kind": "step"}', "step takes count, got none"),
+            ('{"kind": "step", "count": 1, "more": 2}', "step takes count, got count, more"),
+            ('{"kind": "step", "count": true}', "count must be an integer from 1 to 100000, got True"),
+            ('{"kind": "step", "count": 1e3}', "count must be an integer"),
+            ('{"kind": "speed", "value": 0}', "value must be a number above 0"),
+            ('{"kind": "speed", "value": NaN}', "NaN is no number"),
+            ('{"kind": "pause", "on": "yes"}', "on must be true or false"),
+            ('{"kind": "policy", "name": "best"}', "name must be one of random, still"),
+            ('{"kind": "reset", "world": null, "seed": -1}', "seed must be an integer from 0"),
+            ('{"kind": "show", "worlds": [8], "full": 0, "table": null}', "worlds must be an integer from 0 to 7"),
+            ('{"kind": "show", "worlds": 3, "full": 0, "table": null}', "worlds must be a list"),
+            ('{"kind": "show", "worlds": [], "full": 0, "table": "Ship"}', "table must be one of Cart"),
+            ('{"kind": "step", "count": ' + "1" * 70_000 + "}", "of 65,536 characters at most"),
+            ("[" * 60_000, "must be JSON"),
+        ):
+            assert text in page.refused(message), message
+        assert viewer.steps == 0 and viewer.paused
+
+
+def test_other_sites_get_nothing() -> None:
+    """A page of another site, also one whose name was made to mean this machine."""
+    with running() as viewer:
+        for headers in ({"Host": "evil.example"}, {"Host": "evil.example:8765"}, {"Origin": "http://evil.example"}):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(urllib.request.Request(viewer.url, headers=headers))
+        with pytest.raises(Exception, match="403"):
+            Page(viewer.url, origin="http://evil.example")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(viewer.url + "secret")
+        Page(viewer.url, origin=viewer.url.rstrip("/"))  # the page itself
+
+
+def test_two_pages_one_that_leaves_and_a_slow_one() -> None:
+    """Nothing waits for them; a page that reads nothing gets the latest frame when it reads again."""
+    with running(TorchVectorEnv(CartPole(), 256), speed=None) as viewer:
+        first, slow, gone = Page(viewer.url), Page(viewer.url), Page(viewer.url)
+        slow.send("show", worlds=list(range(256)), full=0, table=None)
+        first.send("show", worlds=[3], full=3, table=None)
+        gone.send("step", count=100_000)
+        gone.socket.socket.shutdown(socket.SHUT_RDWR)  # in the midst of it
+        first.send("pause", on=False)
+        seen = 0
+        for _ in range(30):
+            frame = first.frame(lambda frame: [each[0] for each in frame["worlds"]] == [3])[0]
+            assert frame["step"] > seen
+            seen = frame["step"]
+        assert viewer.clients == 2
+        late = slow.frame(lambda frame: len(frame["worlds"]) == 256)[0]["step"]
+        assert late <= seen  # what lay in the buffers
+        assert slow.frame(lambda frame: frame["step"] >= seen)
+
+
+def test_nobody_looks() -> None:
+    """No frame is taken; the loop that steps calls a method and nothing else happens."""
+    env = TorchVectorEnv(CartPole(), 4)
+    with Viewer(env, 0) as viewer:
+        env.reset(seed=0)
+        for _ in range(50):
+            env.step(env.sample_actions())
+            viewer.after_step()
+        assert viewer.steps == 50 and viewer.clients == 0 and viewer._server._encoder.layouts == []
+        page = Page(viewer.url)
+        viewer.after_step()
+        assert "reset" not in page.hello["can"] and page.hello["worlds"] == 4
+    viewer.after_step()  # closed
+
+
+def test_own_messages_and_overrides() -> None:
+    """What human play is made of: a message of its own, and rows of actions that it takes over."""
+    with running() as viewer:
+        taken: dict[int, int] = {}
+
+        def take(row: int, action: int) -> dict[str, Any]:
+            if action > 1:
+                raise Refused("actions are 0 and 1")
+            taken[row] = action
+            return {"kind": "done", "text": f"row {row}"}
+
+        def override(actions: torch.Tensor) -> torch.Tensor:
+            for row, action in taken.items():
+                actions[row] = action
+            return actions
+
+        from torch_batchsim.watch import messages
+
+        viewer.on("human", {"row": messages.whole(0, 7), "action": messages.whole(0, 9)}, take)
+        viewer.session.overrides.append(override)  # type: ignore[attr-defined]
+        page = Page(viewer.url)
+        assert page.refused('{"kind": "human", "row": 2, "action": 5}') == "actions are 0 and 1"
+        page.send("policy", name="still")
+        page.send("human", row=2, action=1)
+        assert page.text("done")["text"] == "row 2"
+        page.send("step", count=1)
+        page.frame(lambda frame: frame["step"] == 1)
+        assert viewer.env.sim.tensor("Cart.Push.direction").flatten().tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_an_authors_mistake_in_a_scene_is_told() -> None:
+    class Wrong(CartPole):
+        def scene(self, world: Any) -> Any:
+            raise RuntimeError("no colour")
+
+    with running(TorchVectorEnv(Wrong(), 2)) as viewer:
+        page = Page(viewer.url)
+        assert page.text("error")["text"] == "the picture failed: RuntimeError: no colour"
+        page.send("step", count=2)
+        page.send("pause", on=False)
+        assert page.text("state")["paused"] is False
+
+
+def test_pictures_where_there_is_no_scene() -> None:
+    class Drawn(CartPole):
+        def render(self, world: Any) -> np.ndarray:
+            return np.full((4, 6, 3), int(world["World.step"]), np.uint8)
+
+        scene = torch_batchsim.Environment.scene
+
+    with running(TorchVectorEnv(Drawn(), 2)) as viewer:
+        page = Page(viewer.url)
+        message = page.socket.recv(timeout=LIMIT)
+        assert isinstance(message, bytes)
+        header = json.loads(message[4 : 4 + struct.unpack("<I", message[:4])[0]])
+        world, layout, size, width, height, *_ = header["worlds"][0]
+        assert (world, layout, width, height) == (0, -1, 6, 4) and message[-size:].startswith(b"\x89PNG")
+
+
+def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
+    env = TorchVectorEnv(CartPole(), 2)
+    with Recorder(env, tmp_path / "a.tbs") as recorder:
+        recorder.reset(seed=4)
+        for _ in range(40):
+            recorder.step(recorder.sample_actions())
+    recording = Recording(tmp_path / "a.tbs")
+    with Viewer(recording.seek(0), 0, edits=False, speed=500.0) as viewer:
+        thread = threading.Thread(target=Playback(viewer, recording).run)
+        thread.start()
+        page = Page(viewer.url)
+        assert page.hello["can"] == ["pause", "step", "speed", "seek"] and page.hello["moments"] == 41
+        page.frame(lambda frame: frame["moment"] == 40)  # its end, where it pauses
+        page.send("seek", moment=7)
+        assert page.frame(lambda frame: frame["moment"] == 7)[0]["worlds"][0][5] == 7
+        page.send("step", count=1)
+        page.frame(lambda frame: frame["moment"] == 8)
+        viewer.close()
+        thread.join(LIMIT)
+
+
+def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"port {port} of 127.0.0.1 cannot be taken: Address already in use"):
+            Viewer(TorchVectorEnv(CartPole(), 1), port)
+        assert main(["cartpole", "--port", str(port)]) == 2
+        assert f"error: port {port} of 127.0.0.1 cannot be taken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["cartpole", "--show", "0"], "--show must be from 1 to 256, got 0"),
+        (["cartpole", "--speed", "fast"], "--speed must be full or a number of steps a second, got fast"),
+        (["cartpole", "--checkpoint", "missing"], "missing"),
+        (["missing.tbs"], "missing.tbs"),
+    ],
+)
+def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert text in error and error.startswith("error: ") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["cartpole", pytest.param("swarm", marks=pytest.mark.full),
+                                  pytest.param("hideseek", marks=pytest.mark.full)])  # fmt: skip
+def test_states_copied_together_are_those_of_each_world(name: str) -> None:
+    env = gymnasium.make_vec(torch_batchsim.environment_ids()[name], num_worlds=5)
+    env.reset(seed=1)
+    for _ in range(30):
+        env.step(env.sample_actions())
+    sim = env.unwrapped.sim
+    states = WorldStates(sim, [4, 1])
+    assert len(states) == 2 and len(states[0]) == len(states.names)
+    for state, world in zip(states, (4, 1), strict=True):
+        own = WorldState(sim, world)
+        for each in (*own, "World.step", "World.episode"):
+            assert np.array_equal(state[each], own[each], equal_nan=state[each].dtype.kind == "f"), each
+    kept = states[0]["World.step"].copy()
+    env.step(env.sample_actions())
+    assert states[0]["World.step"] == kept and "Nothing.x" not in states[0]

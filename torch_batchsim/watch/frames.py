@@ -1,0 +1,103 @@
+"""What pages see of a moment: scenes of the shown worlds as integers, or their pictures."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..declare.environment import Environment
+from ..page.pictures import png
+from ..page.scenes import Encoder
+from ..run.world_state import WorldStates
+from ..vector import rendering
+
+_MOST_STYLES = 50_000  # that an encoder remembers: scenes whose texts and colours change always make new ones
+
+
+@dataclass
+class Shot:
+    """The shown worlds at a moment, copied in the simulation's thread."""
+
+    states: WorldStates
+    step: int  # of the batch
+    rate: float  # steps a second
+    rewards: np.ndarray  # [worlds], those of a world's agents together
+    infos: dict[str, np.ndarray]  # [worlds], means of a world's agents
+    beside: dict[str, Any]  # for all pages
+
+
+@dataclass
+class Known:
+    """What a page has got of an encoder: how many styles, layouts and hulls."""
+
+    encoder: Encoder | None = None
+    styles: int = 0
+    layouts: int = 0
+    hulls: int = 0
+
+
+class Frame:
+    """A shot, drawn once for all pages."""
+
+    def __init__(self, shot: Shot, environment: Environment, encoder: Encoder) -> None:
+        self.shot, self._encoder = shot, encoder
+        self.index = {world: i for i, world in enumerate(shot.states.worlds)}
+        steps, episodes = (shot.states.array(f"World.{name}").tolist() for name in ("step", "episode"))
+        self._facts = list(zip(steps, episodes, _numbers(shot.rewards), strict=True))
+        self._scenes = rendering.has_scene(environment)
+        if self._scenes:
+            encoded = encoder.encode([rendering.scene_of(environment, state) for state in shot.states])
+            data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
+            self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
+        else:
+            pictures = [np.asarray(rendering.drawn(environment, state, "rgb_array")) for state in shot.states]
+            files = [png(picture, effort=1) for picture in pictures]
+            data, self._ends = b"".join(files), np.cumsum([len(file) for file in files]).tolist()
+            self._drawn = [(-1, (picture.shape[1], picture.shape[0])) for picture in pictures]
+        self._data = memoryview(data)
+
+    def message(self, worlds: list[int], full: int, known: Known) -> bytes:
+        """For a page that shows these worlds: the length of a header, the header in JSON, and the numbers of worlds."""
+        encoder = self._encoder
+        if known.encoder is not encoder:
+            known.encoder, known.styles, known.layouts, known.hulls = encoder, 0, 0, 0
+        shown, parts = [], []
+        for world in dict.fromkeys((*worlds, full)):
+            i = self.index.get(world)
+            if i is not None:
+                first = self._ends[i - 1] if i else 0
+                layout, (width, height) = self._drawn[i]
+                shown.append([world, layout, self._ends[i] - first, width, height, *self._facts[i]])
+                parts.append(self._data[first : self._ends[i]])
+        at = self.index.get(full)
+        infos = {} if at is None else {name: _numbers(each)[at] for name, each in self.shot.infos.items()}
+        header = {
+            "kind": "frame", "step": self.shot.step, "rate": round(self.shot.rate, 1), **self.shot.beside,
+            "full": full, "infos": infos, "worlds": shown,
+        }  # fmt: skip
+        if self._scenes:
+            hulls = list(encoder.hulls.items())
+            header |= {
+                "units": encoder.units,
+                "from": [known.styles, known.layouts],
+                "styles": encoder.styles[known.styles :],
+                "layouts": encoder.layouts[known.layouts :],
+                "hulls": dict(hulls[known.hulls :]),
+            }
+            known.styles, known.layouts, known.hulls = len(encoder.styles), len(encoder.layouts), len(hulls)
+        text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        text += b" " * (-len(text) % 4)
+        return b"".join([struct.pack("<I", len(text)), text, *parts])
+
+
+def is_full(encoder: Encoder) -> bool:
+    """Whether another one should follow."""
+    return len(encoder.styles) > _MOST_STYLES or len(encoder.layouts) > _MOST_STYLES
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [value if abs(value) < 1e300 else None for value in np.asarray(values, np.float64).round(5).tolist()]

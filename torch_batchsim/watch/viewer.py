@@ -1,0 +1,268 @@
+"""Shows worlds of a running batch on a page, and lets the page pause, step and change them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import gymnasium
+
+from ..errors import WorldFault
+from ..run.world_state import WorldStates
+from ..vector.vector_env import TorchVectorEnv
+from . import messages, tables
+from .frames import Shot
+from .messages import Check, Refused
+from .server import Client, Server
+
+MOST_SHOWN = 256  # worlds
+_MOST_FAULTS = 50  # remembered for pages that come later
+
+Act = Callable[..., "dict[str, Any] | None"]
+
+
+class Viewer:
+    """A page at ``url`` that shows worlds of ``env`` while it runs; call ``after_step`` once after each step::
+
+        viewer = torch_batchsim.Viewer(env)
+        print(viewer.url)
+        observations, infos = env.reset(seed=0)
+        while True:
+            observations, *_ = env.step(policy(observations))
+            viewer.after_step()
+
+    Nothing waits for a page: at most 20 times a second ``after_step`` copies the state of the worlds that are shown,
+    and a thread of the server draws them. While nobody looks it takes less than a microsecond. It returns late while a
+    page has paused the run or slowed it down.
+
+    Args:
+        env: a ``TorchVectorEnv``, with or without wrappers. It may not have begun.
+        port: of the server; None: the first free one from 8765 on, 0: any.
+        host: the address to listen at. Anyone who reaches another one than this machine's own may look and edit.
+        shown: how many worlds a page shows at first.
+        speed: steps a second; None: as fast as it goes.
+        edits: whether a page may write into the state.
+
+    Attributes: ``url``; ``paused``, ``speed``; ``closed``; ``clients``, the number of pages.
+
+    Raises TypeError for another environment, MissingExtra without websockets, OSError for a port in use.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv,
+        port: int | None = None,
+        *,
+        host: str = "127.0.0.1",
+        shown: int = 16,
+        speed: float | None = None,
+        edits: bool = True,
+    ) -> None:
+        own = env.unwrapped
+        if not isinstance(own, TorchVectorEnv):
+            raise TypeError(f"Viewer needs a TorchVectorEnv, got {env!r}")
+        self.env, self.paused, self.speed, self.closed = own, False, speed, False
+        self.steps = 0
+        self.beside: dict[str, Any] = {}  # what each frame has for all pages
+        self.about: dict[str, Any] = {}  # what a page gets at first
+        self.tables = tables.tables(own.sim.program)
+        self._faults: deque[dict[str, Any]] = deque(maxlen=_MOST_FAULTS)
+        self._steps_left = 0
+        self._changed = threading.Condition()
+        self._commands: deque[tuple[Client, str, dict[str, Any]]] = deque()
+        self._busy = speed is not None  # whether after_step has more to do than a frame
+        self._due, self._stale = math.inf, True  # when a frame may be taken; whether it would show something new
+        self._next = 0.0  # when the next step may follow, at a speed
+        self._since = perf_counter(), 0
+        self._info_columns = self._curves()
+        self._acts: dict[str, tuple[Mapping[str, Check], Act]] = {}
+        world = messages.whole(0, own.num_worlds - 1)
+        self.on("pause", {"on": messages.flag}, self._pause)
+        self.on("step", {"count": messages.whole(1, 100_000)}, self._step)
+        self.on("speed", {"value": messages.optional(messages.positive(1e6))}, self._take_speed)
+        if edits:
+            place = {"row": messages.whole(0, 2**31), "element": messages.whole(0, 2**31)}
+            fields = {"world": world, "name": messages.text, **place, "value": messages.number}
+            self.on("edit", fields, self._edit)
+        shows = {
+            "worlds": messages.several(world, MOST_SHOWN), "full": world,
+            "table": messages.optional(messages.one_of(self.tables)),
+        }  # fmt: skip
+        first = list(range(min(shown, own.num_worlds, MOST_SHOWN)))
+        self._server = Server(self, host, port, shows, first)
+        self.url = self._server.url
+
+    # ---- for the loop that steps -------------------------------------------------------------------------------------
+
+    def after_step(self) -> None:
+        """To be called once after each step, in the thread that steps."""
+        self.steps += 1
+        if self._busy or perf_counter() >= self._due:
+            self._stale = True
+            self._attend()
+
+    def wait(self) -> None:
+        """Let pages see the state before the first step, and wait while the run is paused."""
+        self._stale = True
+        self._attend()
+
+    def pause(self) -> None:
+        """Pause the run, as a page does."""
+        before = self.state()
+        self._pause(True)
+        self._busy = True
+        if self.state() != before:
+            self.tell(self.state())
+
+    def tell(self, facts: dict[str, Any]) -> None:
+        """Let all pages know of a change of the run, such as another policy."""
+        self._server.broadcast({"kind": "state", **facts})
+
+    def note_fault(self, fault: WorldFault) -> None:
+        """Tell pages of a fault that a step has raised."""
+        noted = [{"world": each.world, "step": self.steps, "text": str(each)} for each in fault.faults]
+        self._faults.extend(noted)
+        self._server.broadcast({"kind": "faults", "faults": noted})
+
+    def on(self, kind: str, fields: Mapping[str, Check], act: Act) -> None:
+        """Let ``act`` be called with the checked fields of each message of this kind, in the thread that steps.
+
+        It may raise ``Refused``, of which the page is told, and return what the page gets as an answer.
+        """
+        self._acts[kind] = fields, act
+
+    @property
+    def clients(self) -> int:
+        """The number of pages that are open."""
+        return len(self._server.clients)
+
+    def close(self) -> None:
+        """End the server; the environment goes on. Calls of ``after_step`` do nothing from then on."""
+        self.closed, self._busy, self._due = True, False, math.inf
+        self._server.close()
+        with self._changed:
+            self._changed.notify_all()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # ---- for the server's thread -------------------------------------------------------------------------------------
+
+    def hello(self) -> dict[str, Any]:
+        """What a page gets at first."""
+        env = self.env
+        return {
+            "kind": "hello", "title": env.environment.name, "worlds": env.num_worlds, "agents": env.num_agents,
+            "fps": float(env.metadata.get("render_fps", 30)), "can": list(self._acts), "tables": list(self.tables),
+            "faults": list(self._faults), "most": MOST_SHOWN, **self.about, **self.state(),
+        }  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """What pages show of the run."""
+        return {"paused": self.paused, "speed": self.speed}
+
+    def take(self, client: Client, kind: str, given: dict[str, Any]) -> None:
+        """Check a message and keep it for the simulation's thread. Raises Refused."""
+        if kind not in self._acts:
+            raise Refused(f"there is no message of kind {kind!r} here; there are {', '.join(self._acts)}")
+        fields = messages.checked(kind, given, self._acts[kind][0])
+        if len(self._commands) > 1000:
+            raise Refused("more messages wait than the run can take; try again")
+        with self._changed:
+            self._commands.append((client, kind, fields))
+            self._busy = True
+            self._changed.notify_all()
+
+    def may_shoot(self, at: float, changed: bool = False) -> None:
+        """The next frame may be taken from this time on; ``changed``: pages want to see something else."""
+        with self._changed:
+            self._due = math.inf if self.closed else at
+            self._stale = self._stale or changed
+            self._changed.notify_all()
+
+    # ---- in the simulation's thread ----------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        """Do what pages ask for, take a frame if it is due, and wait as long as the run is paused or slowed down."""
+        while not self.closed:
+            while self._commands:
+                self._act(*self._commands.popleft())
+            now = perf_counter()
+            if self._stale and now >= self._due:
+                self._shoot()
+            with self._changed:
+                if self._commands or self.closed:
+                    continue
+                self._busy = self.paused or self.speed is not None
+                until: float | None = self._due if self._stale and self._due < math.inf else None
+                if self.paused:
+                    if self._steps_left:
+                        self._steps_left -= 1
+                        return
+                elif self.speed is None or now >= self._next:
+                    self._next = max(self._next + 1 / self.speed, now) if self.speed else now
+                    return
+                else:
+                    until = self._next
+                self._changed.wait(None if until is None else max(until - now, 0.0))
+
+    def _act(self, client: Client, kind: str, fields: dict[str, Any]) -> None:
+        before = self.state()
+        try:
+            answer = self._acts[kind][1](**fields)
+            self._stale = True
+        except Refused as refused:
+            answer = {"kind": "error", "text": str(refused)}
+        if answer:
+            self._server.post(client, answer)
+        if self.state() != before:
+            self.tell(self.state())
+
+    def _shoot(self) -> None:
+        """Copy the shown worlds and hand them to the server."""
+        self._due, self._stale = math.inf, False
+        worlds = self._server.wanted
+        if not worlds:
+            return
+        states = WorldStates(self.env.sim, worlds)
+        now, (before, steps) = perf_counter(), self._since
+        rate = (self.steps - steps) / max(now - before, 1e-9)
+        if now - before > 0.5:
+            self._since = now, self.steps
+        rewards = states.array(self.env.sim.program.reward.name).reshape(len(worlds), -1).sum(axis=1)
+        infos = {
+            key: states.array(name).reshape(len(worlds), -1).mean(axis=1) for key, name in self._info_columns.items()
+        }
+        self._server.offer(Shot(states, self.steps, rate, rewards, infos, dict(self.beside)))
+
+    def _curves(self) -> dict[str, str]:
+        """The infos that are one number of each agent, and their columns."""
+        infos = self.env.sim.program.info.items()
+        return {
+            key: column.name
+            for key, column in infos
+            if len(column.component.fields) == 1 and column.component.fields[0].type.size <= 8
+            and math.prod(column.component.fields[0].type.tensor_shape) == 1 and key != "action_mask"
+        }  # fmt: skip
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+
+    def _pause(self, on: bool) -> None:
+        self.paused, self._steps_left, self._next = on, 0, 0.0
+
+    def _step(self, count: int) -> None:
+        self.paused, self._steps_left = True, self._steps_left + count
+
+    def _take_speed(self, value: float | None) -> None:
+        self.speed, self._next = value, 0.0
+
+    def _edit(self, world: int, name: str, row: int, element: int, value: bool | int | float) -> dict[str, Any]:
+        tables.write(self.env.sim, world, name, row, element, value)
+        return {"kind": "done", "text": f"world {world}: {name} of row {row} is {value}"}

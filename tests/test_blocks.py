@@ -138,7 +138,7 @@ CASES = (
         """,
         full=True,
     ),
-    Case("docs/watch.md", (0,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) as", "(env, 0) as"),)),
+    Case("docs/watch.md", (0,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) ", "(env, 0) "),)),
     Case("docs/executors.md", (0,), 'assert env.unwrapped.sim.executor == "per_world"'),
     Case(
         "docs/executors.md", (2, 3),

@@ -42,6 +42,7 @@ class Watched(Protocol):
     """What the server needs of a viewer."""
 
     env: TorchVectorEnv
+    paused: bool
     tables: dict[str, list[tuple[str, Column, Field]]]
 
     def hello(self) -> dict[str, Any]:
@@ -250,7 +251,8 @@ class Server:
 
     def _add_values(self, client: Client, frame: Frame, now: float) -> None:
         index = frame.index.get(client.full)
-        if client.table is None or index is None or now < client.values_at or len(client.texts) > 4:
+        soon = now < client.values_at and not self._viewer.paused  # a paused run gives no later frame
+        if client.table is None or index is None or soon or len(client.texts) > 4:
             return
         client.values_at = now + _VALUES_EVERY
         shown = tables.values(frame.shot.states, index, self._viewer.tables[client.table])

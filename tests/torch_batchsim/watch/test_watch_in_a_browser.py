@@ -1,0 +1,183 @@
+"""A browser shows the live page: what it draws moves, and all that stands on it works."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import torch_batchsim
+from torch_batchsim import Viewer
+from torch_batchsim.watch.session import Session
+
+client_module = pytest.importorskip("websockets.sync.client")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless=new --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --disable-gpu-sandbox "
+    "--window-size=1500,900 --remote-debugging-port=0 --remote-allow-origins=*"
+).split()
+LIMIT = 120.0  # seconds, of what takes one
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: pages are not tried; apt-get install chromium"),
+]
+
+
+class Browser:
+    """A tab, by the protocol of its developer tools."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket, self._number = socket, 0
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=LIMIT))
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def value(self, expression: str) -> Any:
+        """Of JavaScript, in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def wait(self, expression: str) -> None:
+        """Until it is true."""
+        end = time.monotonic() + LIMIT
+        while not self.value(expression):
+            assert time.monotonic() < end, f"never: {expression}\n{self.value('document.body.innerText')}"
+            time.sleep(0.05)
+
+    def click(self, selector: str, x: float | None = None, y: float | None = None) -> None:
+        """In the middle of an element, or at a place in it."""
+        box = self.value(f"(b => [b.x, b.y, b.width, b.height])(document.querySelector({selector!r})"
+                         ".getBoundingClientRect())")  # fmt: skip
+        place = {"x": box[0] + (box[2] / 2 if x is None else x), "y": box[1] + (box[3] / 2 if y is None else y)}
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+
+    def type(self, text: str) -> None:
+        """Into the element that has the focus, and Enter."""
+        self.call("Input.insertText", text=text)
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+
+    def shot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+
+@contextmanager
+def browser(url: str, profile: Path) -> Iterator[Browser]:
+    assert CHROMIUM
+    process = subprocess.Popen([CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"], stderr=subprocess.PIPE,
+                               text=True)  # fmt: skip
+    try:
+        assert process.stderr
+        port = next(found[1] for line in process.stderr if (found := re.search(r"ws://127.0.0.1:(\d+)/", line)))
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        import urllib.request
+
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+            [tab, *_] = [each for each in json.loads(answer.read()) if each["type"] == "page"]
+        with client_module.connect(tab["webSocketDebuggerUrl"], max_size=None, compression=None) as socket:
+            made = Browser(socket)
+            made.call("Page.enable")
+            made.call("Page.navigate", url=url)
+            yield made
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def watched(name: str, worlds: int, shown: int, speed: float | None) -> Iterator[Viewer]:
+    """An environment that runs in a thread with random actions."""
+    env = gymnasium.make_vec(torch_batchsim.environment_ids()[name], num_worlds=worlds)
+    env.action_space.seed(1)
+    with Viewer(env, 0, shown=shown, speed=speed) as viewer:
+        session = Session(viewer, {"random": lambda: lambda *_: env.sample_actions()}, 3)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        try:
+            yield viewer
+        finally:
+            viewer.close()
+            thread.join(LIMIT)
+
+
+def test_a_browser_watches_cartpole(tmp_path: Path) -> None:
+    with watched("cartpole", 64, 16, 20.0) as viewer, browser(viewer.url, tmp_path / "profile") as page:
+        sim = viewer.env.sim
+        page.wait("document.body && document.body.dataset.ready === 'yes' && frames > 3")
+        assert page.value("cells.length") == 16 and page.value("document.title") == "CartPole - watch"
+        for canvas in ("grid", "full"):  # moves
+            before = page.value(f"$('{canvas}').toDataURL()")
+            page.wait(f"frames > {page.value('frames')} + 3")
+            assert page.value(f"$('{canvas}').toDataURL()") != before
+        page.click("#play")
+        page.wait("run.paused")
+        page.wait("$('play').textContent === 'Play'")
+        assert viewer.paused
+        stands = viewer.steps
+        page.wait(f"frame.step === {stands}")
+        page.click("#on")
+        page.wait(f"frame.step === {stands + 1}")
+        assert viewer.steps == stands + 1
+        world, x, y, *_ = page.value("cells[6]")  # a click shows a world in full
+        page.click("#grid", x + 5, y + 5)
+        page.wait(f"full === {world} && $('name').textContent === 'CartPole, world {world}'")
+        page.wait(f"values && values.world === {world}")
+        page.wait("document.querySelector('#values b') !== null")
+        page.click("#values b")  # the cart's place
+        page.wait("document.activeElement.tagName === 'INPUT'")
+        page.type("1.5")
+        page.wait("values.rows[0][0][0] === '1.5'")
+        assert float(sim.tensor("Cart.CartState.x")[world]) == 1.5
+        page.value("$('seed').value = '5'")
+        page.click("#resetOne")
+        page.wait(f"$('notes').innerText.includes('world {world} begins a new episode with seed 5')")
+        assert int(sim.tensor("World.step")[world]) == 0 and int(sim.tensor("World.step")[0]) > 0
+        page.value("$('speed').value = 'full'; $('speed').dispatchEvent(new Event('change'))")
+        page.value("$('count').value = '64'; $('count').dispatchEvent(new Event('change'))")
+        page.click("#play")
+        page.wait("!run.paused && cells.length === 64 && frame.rate > 100")
+        assert viewer.speed is None and page.value("drawn !== null && curves.get(full).reward.length > 3")
+        page.shot(tmp_path / "cartpole.png")
+        viewer.close()
+        page.wait("$('notes').innerText.includes('has ended')")
+
+
+@pytest.mark.parametrize("name", [each for each in torch_batchsim.environment_ids() if each != "cartpole"])
+def test_a_browser_watches_every_environment(name: str, tmp_path: Path) -> None:
+    """All are drawn, each 3D world of a grid by one context of WebGL; the pointer turns the camera."""
+    if name == "atari":
+        pytest.importorskip("ale_py")
+    with watched(name, 16, 16, 20.0) as viewer, browser(viewer.url, tmp_path / "profile") as page:
+        page.wait("document.body && document.body.dataset.ready === 'yes' && frames > 3")
+        assert page.value("cells.length") == 16
+        before = page.value("$('grid').toDataURL()")
+        page.wait(f"$('grid').toDataURL() !== {before!r}")
+        assert page.value("$('notes').innerText") == ""
+        if name in ("ant", "hideseek"):
+            page.value("send({ kind: 'pause', on: true })")
+            page.wait("run.paused && frame.step === drawn.step")
+            before = page.value("$('full').toDataURL()")
+            page.value("orbit.around += 0.5; again()")
+            page.wait(f"$('full').toDataURL() !== {before!r}")
+            page.click("#home")
+            page.wait("orbit.around === 0")
+        page.shot(tmp_path / f"{name}.png")

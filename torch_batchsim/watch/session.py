@@ -64,6 +64,7 @@ class Session:
         except WorldFault as fault:
             self.viewer.note_fault(fault)
             self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
+        self.play.ready(self.infos)  # so that pages learn what is legal now
 
     def _choose(self, name: str) -> None:
         if name not in self._made:

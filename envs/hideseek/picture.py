@@ -32,9 +32,10 @@ RIM = 33  # places along the end of a cone that is seen from aside
 
 def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
     """A vector turned by a quaternion (w, x, y, z)."""
-    (w, x, y, z), (a, b, c) = map(float, rotation), vector
-    d, e, f = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)  # numpy's cross takes longer than the rest
-    return np.array((a + w * d + y * f - z * e, b + w * e + z * d - x * f, c + w * f + x * e - y * d))
+    w, x, y, z = (float(part) for part in rotation)  # plain floats take a tenth of numpy's time, in the same order
+    a, b, c = vector
+    p, q, r = (y * c - z * b) + w * a, (z * a - x * c) + w * b, (x * b - y * a) + w * c
+    return np.array([a + 2 * (y * r - z * q), b + 2 * (z * p - x * r), c + 2 * (x * q - y * p)])
 
 
 def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int, int, int]) -> np.ndarray:

@@ -161,14 +161,14 @@ class Solids {
 }
 const colourOf = text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16) / 255);
 
-// The eye of a camera, turned about its target and moved towards it, and both moved aside.
+// The eye of a camera, turned about its target, or what it follows, and moved towards it; and both moved aside.
 function turned({ eye, target, up }, orbit) {
   const way = sub(eye, target), distance = Math.hypot(...way) * orbit.distance, across = Math.hypot(way[0], way[1]);
   const around = Math.atan2(way[1], way[0]) + orbit.around;
   const limit = Math.PI / 2 - 0.01;
   const over = Math.min(Math.max(Math.atan2(way[2], across) + orbit.over, -limit), limit);
   const aside = [Math.cos(over) * Math.cos(around), Math.cos(over) * Math.sin(around), Math.sin(over)];
-  const middle = add(target, orbit.aside);
+  const middle = add(orbit.at || target, orbit.aside);
   return { eye: add(middle, times(aside, distance)), target: middle, up };
 }
 

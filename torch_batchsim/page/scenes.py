@@ -70,7 +70,7 @@ class Encoder:
         flat: list[float] = []
         listed, ends, end = [], [], 0
         for scene in scenes:
-            styles = [self._style(("background", _hex(scene.background)))]
+            styles = [self._number(("background", scene.background))]
             if isinstance(scene, BodyScene):
                 numbers = self._bodies(scene, styles)
                 parts += [np.array(flat, np.float64) * PIXEL, numbers]

@@ -175,7 +175,8 @@ class Picture:
         field_of_view, ambient, tile, shadows, *sky = self._fixed
         way = target - eye
         distance = float(np.linalg.norm(way))
-        upright = np.linalg.norm(np.cross(way / distance, self._up)) > 1e-4
+        (x, y, z), (a, b, c) = (way / distance).tolist(), self._up.tolist()
+        upright = math.hypot(y * c - z * b, z * a - x * c, x * b - y * a) > 1e-4
         up = self._up if upright else np.array([0.0, 1.0, 0.0])
         view = _View(
             field_of_view=field_of_view, near=0.01 * distance, far=40 * distance, ambient=ambient,

@@ -44,7 +44,7 @@ def film(recording: Recording, world: int) -> dict[str, Any]:
     rows = slice(first, first + env.num_agents)
     for moment in recording.play():
         if scenes:
-            shapes.add(rendering.scene_of(env.environment, WorldState(env.sim, world)))
+            shapes.add(rendering.scene_of(env.environment)(WorldState(env.sim, world)))
         else:
             picture = rendering.draw_world(env.sim, world, "rgb_array")
             assert isinstance(picture, np.ndarray)

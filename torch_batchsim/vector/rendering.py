@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,10 +34,9 @@ def has_scene(environment: Environment) -> bool:
     return _defines(environment, "scene") or hasattr(environment.render, "scene")
 
 
-def scene_of(environment: Environment, state: Mapping[str, np.ndarray]) -> Scene:
-    """A world as shapes: by ``Environment.scene``, or by that of the ``rays.Picture`` that is its ``render``."""
-    own = environment.scene if _defines(environment, "scene") else environment.render.scene
-    return own(state)
+def scene_of(environment: Environment) -> Callable[[Mapping[str, np.ndarray]], Scene]:
+    """What draws a world as shapes: ``Environment.scene``, or that of the ``rays.Picture`` that is its ``render``."""
+    return environment.scene if _defines(environment, "scene") else environment.render.scene
 
 
 def _defines(environment: Environment, name: str) -> bool:

@@ -14,6 +14,7 @@ from ..page.pictures import png
 from ..page.scenes import Encoder
 from ..run.world_state import WorldStates
 from ..vector import rendering
+from . import tables
 
 _MOST_STYLES = 50_000  # that an encoder remembers: scenes whose texts and colours change always make new ones
 
@@ -28,6 +29,17 @@ class Shot:
     rewards: np.ndarray  # [worlds], those of a world's agents together
     infos: dict[str, np.ndarray]  # [worlds], means of a world's agents
     beside: dict[str, Any]  # for all pages
+
+
+@dataclass
+class Look:
+    """What a page shows: worlds, one of them in full, perhaps following a row, and the values of a table."""
+
+    worlds: list[int]
+    full: int
+    table: str | None = None
+    follow: str | None = None  # a table
+    row: int = 0
 
 
 @dataclass
@@ -50,7 +62,8 @@ class Frame:
         self._facts = list(zip(steps, episodes, _numbers(shot.rewards), strict=True))
         self._scenes = rendering.has_scene(environment)
         if self._scenes:
-            encoded = encoder.encode([rendering.scene_of(environment, state) for state in shot.states])
+            draw = rendering.scene_of(environment)
+            encoded = encoder.encode([draw(state) for state in shot.states])
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
             self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
         else:
@@ -60,25 +73,27 @@ class Frame:
             self._drawn = [(-1, (picture.shape[1], picture.shape[0])) for picture in pictures]
         self._data = memoryview(data)
 
-    def message(self, worlds: list[int], full: int, known: Known) -> bytes:
-        """For a page that shows these worlds: the length of a header, the header in JSON, and the numbers of worlds."""
+    def message(self, look: Look, known: Known) -> bytes:
+        """For a page: the length of a header, the header in JSON, and the numbers of the worlds that it shows."""
         encoder = self._encoder
         if known.encoder is not encoder:
             known.encoder, known.styles, known.layouts, known.hulls = encoder, 0, 0, 0
         shown, parts = [], []
-        for world in dict.fromkeys((*worlds, full)):
+        for world in dict.fromkeys((*look.worlds, look.full)):
             i = self.index.get(world)
             if i is not None:
                 first = self._ends[i - 1] if i else 0
                 layout, (width, height) = self._drawn[i]
                 shown.append([world, layout, self._ends[i] - first, width, height, *self._facts[i]])
                 parts.append(self._data[first : self._ends[i]])
-        at = self.index.get(full)
+        at = self.index.get(look.full)
         infos = {} if at is None else {name: _numbers(each)[at] for name, each in self.shot.infos.items()}
         header = {
             "kind": "frame", "step": self.shot.step, "rate": round(self.shot.rate, 1), **self.shot.beside,
-            "full": full, "infos": infos, "worlds": shown,
+            "full": look.full, "infos": infos, "worlds": shown,
         }  # fmt: skip
+        if look.follow is not None and at is not None:
+            header["follow"] = tables.place(self.shot.states, at, look.follow, look.row)
         if self._scenes:
             hulls = list(encoder.hulls.items())
             header |= {

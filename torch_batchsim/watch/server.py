@@ -19,7 +19,7 @@ from ..base.extras import needed
 from ..page import whole
 from ..page.scenes import Encoder
 from . import tables
-from .frames import Frame, Known, Shot, is_full
+from .frames import Frame, Known, Look, Shot, is_full
 from .messages import MOST_BYTES, Check, Refused, checked, parsed
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 FIRST_PORT, _PORTS = 8765, 100
-_INTERVAL = 1 / 20
 _VALUES_EVERY = 0.2  # seconds
 _MOST_WAITING = 256  # texts
 _OWN_NAMES = {"localhost", "127.0.0.1", "::1"}
@@ -51,8 +50,8 @@ class Watched(Protocol):
     def take(self, client: Client, kind: str, given: dict[str, Any]) -> None:
         """Check a message and keep it for the simulation's thread. Raises Refused."""
 
-    def may_shoot(self, at: float, changed: bool = False) -> None:
-        """The next frame may be taken from this time on; ``changed``: pages want to see something else."""
+    def may_shoot(self, wanted: bool, changed: bool = False) -> None:
+        """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
 
 
 class Client:
@@ -60,7 +59,7 @@ class Client:
 
     def __init__(self, connection: ServerConnection, worlds: list[int]) -> None:
         self.connection = connection
-        self.worlds, self.full, self.table = worlds, worlds[0], None
+        self.look = Look(worlds, worlds[0])
         self.texts: deque[str] = deque(maxlen=_MOST_WAITING)
         self.frame: Frame | None = None
         self.known = Known()
@@ -81,7 +80,7 @@ class Client:
                 await self.connection.send(self.texts.popleft())
             frame, self.frame = self.frame, None
             if frame is not None:
-                await self.connection.send(frame.message(self.worlds, self.full, self.known))
+                await self.connection.send(frame.message(self.look, self.known))
 
 
 class Server:
@@ -222,14 +221,15 @@ class Server:
         except Refused as refused:
             client.post({"kind": "error", "text": str(refused)})
             return
-        client.worlds, client.full, client.table = fields["worlds"], fields["full"], fields["table"]
+        client.look = Look(**fields)
         client.values_at = 0.0
         self._want()
 
     def _want(self) -> None:
         """Take up what pages show."""
-        self.wanted = tuple(sorted({world for client in self.clients for world in (*client.worlds, client.full)}))
-        self._viewer.may_shoot(0.0 if self.wanted else float("inf"), changed=True)
+        looks = [client.look for client in self.clients]
+        self.wanted = tuple(sorted({world for look in looks for world in (*look.worlds, look.full)}))
+        self._viewer.may_shoot(bool(self.wanted), changed=True)
 
     def _draw(self, shot: Shot) -> None:
         start = perf_counter()
@@ -247,16 +247,16 @@ class Server:
                 client.frame = frame
                 self._add_values(client, frame, start)
                 client.ready.set()
-        self._viewer.may_shoot(start + _INTERVAL if self.wanted else float("inf"))
+        self._viewer.may_shoot(bool(self.wanted))
 
     def _add_values(self, client: Client, frame: Frame, now: float) -> None:
-        index = frame.index.get(client.full)
+        index = frame.index.get(client.look.full)
         soon = now < client.values_at and not self._viewer.paused  # a paused run gives no later frame
-        if client.table is None or index is None or soon or len(client.texts) > 4:
+        if client.look.table is None or index is None or soon or len(client.texts) > 4:
             return
         client.values_at = now + _VALUES_EVERY
-        shown = tables.values(frame.shot.states, index, self._viewer.tables[client.table])
-        client.post({"kind": "values", "world": client.full, "table": client.table, **shown})
+        shown = tables.values(frame.shot.states, index, self._viewer.tables[client.look.table])
+        client.post({"kind": "values", "world": client.look.full, "table": client.look.table, **shown})
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for client in self.clients:

@@ -15,6 +15,7 @@ from ..run.world_state import WorldStates
 from .messages import Refused
 
 SINGLETONS = "one per world"
+_POSE = ".physics.Pose"
 _MOST_ROWS, _MOST_ELEMENTS = 64, 16
 
 
@@ -26,6 +27,23 @@ def tables(program: Program) -> dict[str, list[tuple[str, Column, Field]]]:
             own = found.setdefault(SINGLETONS if column.singleton else column.table, [])
             own += [(f"{column.name}.{field.name}", column, field) for field in column.component.fields]
     return found
+
+
+def followed(program: Program) -> dict[str, int]:
+    """Tables whose rows have a place in space, and how many rows of them a page may follow."""
+    return {
+        column.table: min(column.rows_per_world, _MOST_ROWS)
+        for column in program.columns.values()
+        if column.name == f"{column.table}{_POSE}"
+    }
+
+
+def place(states: WorldStates, index: int, table: str, row: int) -> list[float] | None:
+    """Where a row is; None where there is no such row, or it is nowhere."""
+    positions = states.part(f"{table}{_POSE}.position", index)
+    if row >= len(positions) or not np.isfinite(positions[row]).all():
+        return None
+    return [round(float(part), 4) for part in positions[row]]
 
 
 def values(states: WorldStates, index: int, fields: list[tuple[str, Column, Field]]) -> dict[str, Any]:

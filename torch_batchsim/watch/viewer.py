@@ -19,6 +19,7 @@ from .frames import Shot
 from .messages import Check, Refused
 from .server import Client, Server
 
+_INTERVAL = 1 / 20  # seconds from a frame to the next
 MOST_SHOWN = 256  # worlds
 _MOST_FAULTS = 50  # remembered for pages that come later
 
@@ -76,6 +77,7 @@ class Viewer:
         self._commands: deque[tuple[Client, str, dict[str, Any]]] = deque()
         self._busy = speed is not None  # whether after_step has more to do than a frame
         self._due, self._stale = math.inf, True  # when a frame may be taken; whether it would show something new
+        self._shot_at = 0.0  # when the last frame was due
         self._next = 0.0  # when the next step may follow, at a speed
         self._since = perf_counter(), 0
         self._info_columns = self._curves()
@@ -88,9 +90,11 @@ class Viewer:
             place = {"row": messages.whole(0, 2**31), "element": messages.whole(0, 2**31)}
             fields = {"world": world, "name": messages.text, **place, "value": messages.number}
             self.on("edit", fields, self._edit)
+        self._followed = tables.followed(own.sim.program)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
+            "follow": messages.optional(messages.one_of(self._followed)), "row": messages.whole(0, 2**31),
         }  # fmt: skip
         first = list(range(min(shown, own.num_worlds, MOST_SHOWN)))
         self._server = Server(self, host, port, shows, first)
@@ -161,6 +165,7 @@ class Viewer:
         return {
             "kind": "hello", "title": env.environment.name, "worlds": env.num_worlds, "agents": env.num_agents,
             "fps": float(env.metadata.get("render_fps", 30)), "can": list(self._acts), "tables": list(self.tables),
+            "follows": self._followed,
             "faults": list(self._faults), "most": MOST_SHOWN, **self.about, **self.state(),
         }  # fmt: skip
 
@@ -180,10 +185,10 @@ class Viewer:
             self._busy = True
             self._changed.notify_all()
 
-    def may_shoot(self, at: float, changed: bool = False) -> None:
-        """The next frame may be taken from this time on; ``changed``: pages want to see something else."""
+    def may_shoot(self, wanted: bool, changed: bool = False) -> None:
+        """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
         with self._changed:
-            self._due = math.inf if self.closed else at
+            self._due = math.inf if self.closed or not wanted else 0.0 if changed else self._shot_at + _INTERVAL
             self._stale = self._stale or changed
             self._changed.notify_all()
 
@@ -233,6 +238,8 @@ class Viewer:
             return
         states = WorldStates(self.env.sim, worlds)
         now, (before, steps) = perf_counter(), self._since
+        planned = self._shot_at + _INTERVAL
+        self._shot_at = planned if now - planned < _INTERVAL else now  # a step that was late makes no later frame late
         rate = (self.steps - steps) / max(now - before, 1e-9)
         if now - before > 0.5:
             self._since = now, self.steps

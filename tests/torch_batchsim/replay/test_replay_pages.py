@@ -59,7 +59,7 @@ def recorded(path: Path, env: Any, steps: int) -> Recording:
 
 def scene_at(recording: Recording, world: int) -> Scene:
     sim = recording.env().sim
-    return rendering.scene_of(sim.environment, WorldState(sim, world))
+    return rendering.scene_of(sim.environment)(WorldState(sim, world))
 
 
 def decoded(page: Path) -> list[dict[str, Any]]:

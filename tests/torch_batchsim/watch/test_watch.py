@@ -28,6 +28,8 @@ from torch_batchsim.watch.__main__ import main
 from torch_batchsim.watch.messages import Refused
 from torch_batchsim.watch.session import Playback
 
+SHOW = '{"kind": "show", "full": 0, "follow": null, "row": 0}'
+
 
 def test_a_page_is_served_and_steps() -> None:
     with running() as viewer:
@@ -37,12 +39,12 @@ def test_a_page_is_served_and_steps() -> None:
         page, sim = Page(viewer.url), viewer.env.sim
         assert page.hello["title"] == "CartPole" and page.hello["worlds"] == 8 and page.hello["paused"]
         assert viewer.clients == 1 and page.hello["policies"] == ["random", "still"]
-        page.send("show", worlds=[1, 5], full=2, table="Cart")
+        page.send("show", worlds=[1, 5], full=2, table="Cart", follow=None, row=0)
         values = page.text("values")
         frame, numbers = page.frame(lambda frame: [each[0] for each in frame["worlds"]] == [1, 5, 2])
         assert frame["step"] == 0
         for world in (1, 5, 2):  # what the page draws is what pictures draw
-            own = Encoder().encode([rendering.scene_of(sim.environment, WorldState(sim, world))])
+            own = Encoder().encode([rendering.scene_of(sim.environment)(WorldState(sim, world))])
             assert np.array_equal(numbers[world], own.numbers)
         styles = [page.styles[i] for i in page.layouts[frame["worlds"][0][1]]]
         assert [style[0] for style in styles] == ["background", "line", "rectangle", "line", "circle"]
@@ -138,9 +140,9 @@ def test_bad_messages_change_nothing() -> None:
             ('{"kind": "pause", "on": "yes"}', "on must be true or false"),
             ('{"kind": "policy", "name": "best"}', "name must be one of random, still"),
             ('{"kind": "reset", "world": null, "seed": -1}', "seed must be an integer from 0"),
-            ('{"kind": "show", "worlds": [8], "full": 0, "table": null}', "worlds must be an integer from 0 to 7"),
-            ('{"kind": "show", "worlds": 3, "full": 0, "table": null}', "worlds must be a list"),
-            ('{"kind": "show", "worlds": [], "full": 0, "table": "Ship"}', "table must be one of Cart"),
+            (SHOW[:-1] + ', "worlds": [8], "table": null}', "worlds must be an integer from 0 to 7"),
+            (SHOW[:-1] + ', "worlds": 3, "table": null}', "worlds must be a list"),
+            (SHOW[:-1] + ', "worlds": [], "table": "Ship"}', "table must be one of Cart"),
             ('{"kind": "step", "count": ' + "1" * 70_000 + "}", "of 65,536 characters at most"),
             ("[" * 60_000, "must be JSON"),
         ):
@@ -165,8 +167,8 @@ def test_two_pages_one_that_leaves_and_a_slow_one() -> None:
     """Nothing waits for them; a page that reads nothing gets the latest frame when it reads again."""
     with running(TorchVectorEnv(CartPole(), 256), speed=None) as viewer:
         first, slow, gone = Page(viewer.url), Page(viewer.url), Page(viewer.url)
-        slow.send("show", worlds=list(range(256)), full=0, table=None)
-        first.send("show", worlds=[3], full=3, table=None)
+        slow.send("show", worlds=list(range(256)), full=0, table=None, follow=None, row=0)
+        first.send("show", worlds=[3], full=3, table=None, follow=None, row=0)
         gone.send("step", count=100_000)
         gone.socket.socket.shutdown(socket.SHUT_RDWR)  # in the midst of it
         first.send("pause", on=False)

@@ -180,4 +180,12 @@ def test_a_browser_watches_every_environment(name: str, tmp_path: Path) -> None:
             page.wait(f"$('full').toDataURL() !== {before!r}")
             page.click("#home")
             page.wait("orbit.around === 0")
+            before = page.value("$('full').toDataURL()")
+            row = page.value("$('follow').options[1].value")
+            page.value(f"$('follow').value = {row!r}; $('follow').dispatchEvent(new Event('change'))")
+            page.wait("Boolean(frame.follow)")
+            table, _ = row.split()
+            place = viewer.env.sim.tensor(f"{table}.physics.Pose.position").reshape(16, -1, 3)[0, 0]
+            assert page.value("frame.follow") == pytest.approx(place.tolist(), abs=1e-4)
+            page.wait(f"$('full').toDataURL() !== {before!r}")
         page.shot(tmp_path / f"{name}.png")

@@ -20,6 +20,7 @@ from ..base.ranks import Ranks
 from ..rollouts.environment import num_agents
 from ..run_folder.tape import check_recordable
 from ..run_folder.video import Recorder, has_pictures
+from ..run_folder.viewing import Viewed
 from . import processes
 from .options import Options, tuned
 
@@ -44,6 +45,14 @@ def make_part(env_id: str, options: Options, env_options: dict[str, Any], ranks:
         probe.close()
     own = processes.part_of_worlds(ranks, options.config.num_envs, agents)
     return make_env(env_id, options, env_options, **own)
+
+
+def viewed(env: VectorEnv, port: int | None) -> Viewed:
+    """The environment with a page, whose address is printed."""
+    with user_errors():
+        made = Viewed(env, port)
+    print(f"view            {made.viewer.url}", flush=True)
+    return made
 
 
 def tune(env: VectorEnv) -> None:

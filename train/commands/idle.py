@@ -14,7 +14,7 @@ from .options import AUTO, Options
 NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
 """Settings that change nothing unless another one is on."""
 OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune", "keep", "keep_best", "evaluate_every")
-OF_TRAINING += ("stop_at", "max_hours")
+OF_TRAINING += ("stop_at", "max_hours", "view", "port")
 """Options that change nothing in an evaluation."""
 
 
@@ -46,6 +46,10 @@ def refuse_together(options: Options) -> None:
         (options.evaluate_every and not episodes, "--eval-episodes is 0, but --evaluate-every needs at least 1"),
         (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
         (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
+        (
+            options.view and options.config.capture_rollouts,
+            "--view and --capture-rollouts exclude each other: within a CUDA graph no step can be shown",
+        ),
         (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
         (options.record and not episodes, "--eval-episodes is 0, but --record is of the evaluation"),
         (
@@ -73,6 +77,8 @@ def refuse_idle(
             raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
         if name == "process_timeout" and not processes.are_launched():
             raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
+        if name == "port" and not options.view and not options.eval:
+            raise UsageError("--port changes nothing without --view, whose page it is of")
         if options.eval and name in OF_TRAINING:
             raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 

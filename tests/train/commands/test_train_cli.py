@@ -203,7 +203,7 @@ def test_a_stopped_training_resumes_to_the_bit(trained, tmp_path, monkeypatch, c
     calls = iter(range(100))
 
     @contextmanager
-    def stop_after_three_iterations():
+    def stop_after_three_iterations(_):
         yield lambda: next(calls) >= 3
 
     with monkeypatch.context() as patched:

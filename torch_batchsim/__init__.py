@@ -26,6 +26,7 @@ extras.check_gymnasium()
 from . import math as math  # noqa: E402
 from .base.constant import Constant  # noqa: E402
 from .declare.checks import Checks  # noqa: E402
+from .declare.controls import Control  # noqa: E402
 from .declare.environment import Environment  # noqa: E402
 from .declare.fields import Struct, between  # noqa: E402
 from .declare.library import Library  # noqa: E402
@@ -116,6 +117,7 @@ __all__ = [
     "Component",
     "Constant",
     "Constants",
+    "Control",
     "Entity",
     "Environment",
     "Episode",

@@ -51,8 +51,11 @@ class Canvas:
 
         self._shape(tuple(low), tuple(high), colour, coverage)
 
-    def polygon(self, corners: Sequence[Point], colour: Colour) -> None:
-        """Fill a polygon of three corners or more, convex or not. Where its edges cross, fill every other part."""
+    def polygon(self, corners: Sequence[Point], colour: Colour, opacity: float = 1.0) -> None:
+        """Fill a polygon of three corners or more, convex or not. Where its edges cross, fill every other part.
+
+        What is behind shows through, the more the lower the ``opacity``, 1 to 0.
+        """
         points = np.asarray(corners, float)
         if len(points) < 3:
             raise ValueError(f"a polygon needs at least 3 corners, got {len(points)}")
@@ -65,7 +68,7 @@ class Canvas:
             distance = np.hypot(dx - along * ex, dy - along * ey).min(axis=0)
             spans = (dy >= 0) != (dy - ey >= 0)  # edges that a ray to the right may cross
             crossed = spans & ((dx * ey - dy * ex < 0) == (ey > 0))
-            return np.where(crossed.sum(axis=0) % 2, 0.5 + distance, 0.5 - distance)
+            return opacity * np.clip(np.where(crossed.sum(axis=0) % 2, 0.5 + distance, 0.5 - distance), 0.0, 1.0)
 
         self._shape(tuple(points.min(axis=0)), tuple(points.max(axis=0)), colour, coverage)
 
@@ -136,9 +139,9 @@ class Scene:
         """See ``Canvas.line``."""
         self.shapes.append(("line", start, end, width, colour))
 
-    def polygon(self, corners: Sequence[Point], colour: Colour) -> None:
+    def polygon(self, corners: Sequence[Point], colour: Colour, opacity: float = 1.0) -> None:
         """See ``Canvas.polygon``."""
-        self.shapes.append(("polygon", tuple(corners), colour))
+        self.shapes.append(("polygon", tuple(corners), colour, opacity))
 
     def text(self, place: Point, text: str, colour: Colour, scale: int = 1, align: float = 0.0) -> None:
         """See ``Canvas.text``."""
@@ -148,6 +151,13 @@ class Scene:
         """See ``Canvas.stamp``."""
         self.shapes.append(("stamp", sprite, centre))
 
+    def layer(self, name: str = "", shown: bool = True) -> None:
+        """Put all shapes from here on into a layer: pages have a button that shows or hides it.
+
+        Pictures have only the layers with ``shown``, with which pages begin too. Shapes of ``""`` always show.
+        """
+        self.shapes.append(("layer", name, shown or not name))
+
     @property
     def pixels(self) -> np.ndarray:
         """The picture, ``uint8 [height, width, 3]``."""
@@ -156,9 +166,16 @@ class Scene:
         return canvas.pixels
 
     def draw_on(self, canvas: Canvas) -> None:
-        """Draw the shapes."""
+        """Draw the shapes of layers that are shown."""
+        shown = True
         for kind, *arguments in self.shapes:
-            getattr(canvas, kind)(*arguments)
+            if kind == "layer":
+                shown = arguments[1]
+            elif shown:
+                self._draw(canvas, kind, arguments)
+
+    def _draw(self, canvas: Canvas, kind: str, arguments: list[Any]) -> None:
+        getattr(canvas, kind)(*arguments)
 
 
 class Sprite:

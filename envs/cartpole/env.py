@@ -36,6 +36,7 @@ from torch_batchsim import (
     Archetype,
     Component,
     Constants,
+    Control,
     Environment,
     Option,
     Parameters,
@@ -82,6 +83,7 @@ class CartPole(Environment):
     step = TaskGraph("push_cart", "judge")
     observation, action = "Cart.CartState", "Cart.Push.direction"
     clips_actions = True  # with continuous actions
+    idle_action = "repeat"  # a cart is always pushed
     metadata = {"render_fps": 50}
     training = TRAINING
     sweep = SWEEP
@@ -94,6 +96,11 @@ class CartPole(Environment):
     @property
     def action_space(self) -> Discrete | Box:
         return Box(-1.0, 1.0, (1,), np.float32) if self.constants.continuous else Discrete(2)
+
+    @property
+    def controls(self) -> list[Control]:
+        left, right = ({0: -1.0}, {0: 1.0}) if self.constants.continuous else (0, 1)
+        return [Control("Left", left, "ArrowLeft"), Control("Right", right, "ArrowRight")]
 
     @property
     def observation_space(self) -> Box:

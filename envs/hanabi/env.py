@@ -77,6 +77,7 @@ from torch_batchsim import (
     Archetype,
     Component,
     Constants,
+    Control,
     Environment,
     Option,
     Parameters,
@@ -298,6 +299,17 @@ class Hanabi(Environment):
     @property
     def action_space(self) -> Discrete:
         return Discrete(self._choices)
+
+    @property
+    def controls(self) -> list[Control]:
+        """In the order of actions, without the no-op: it is the only one of those who wait."""
+        rules = self.rules
+        labels = [f"{verb} card {i}" for verb in ("Discard", "Play") for i in range(rules.hand_size)]
+        for hints in (scene.NAMES[: rules.colors], [str(rank + 1) for rank in range(rules.ranks)]):
+            for offset in range(1, rules.players):
+                whom = "" if rules.players == 2 else f" to player +{offset}"
+                labels += [f"Hint {what}{whom}" for what in hints]
+        return [Control(label, action) for action, label in enumerate(labels)]
 
     @property
     def observation_space(self) -> Box:

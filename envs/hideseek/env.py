@@ -81,6 +81,7 @@ from torch_batchsim import (
     Archetype,
     Component,
     Constants,
+    Control,
     Environment,
     Option,
     Parameters,
@@ -176,6 +177,13 @@ class HideSeek(Environment):
         see_all=Option(False, help="rows of things out of sight are not 0"),
     )
     action_space = MultiDiscrete([11, 11, 11, 2, 2])
+    controls = (
+        Control("Ahead", {1: 10}, "ArrowUp"), Control("Back", {1: 0}, "ArrowDown"),
+        Control("Turn left", {2: 7}, "ArrowLeft"), Control("Turn right", {2: 3}, "ArrowRight"),
+        Control("Left", {0: 0}, "a"), Control("Right", {0: 10}, "d"),
+        Control("Grab or let go", {3: 1}, "g", once=True), Control("Lock or unlock", {4: 1}, "l", once=True),
+    )  # fmt: skip
+    idle_action = (5, 5, 5, 0, 0)
     action, team = "Agent.Act", "Agent.TeamNumber"
     faults = ("no_room",)
     metadata = {

@@ -10,7 +10,7 @@ locked things are darker, with a block of their team's colour on top.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ CONE_SHARE = 0.16  # of a cone's colour in the floor's
 CONE_LENGTH = 9.0  # metres
 BEAMS = 720  # directions in which cones are cut
 LOCK = 0.4  # metres, half the side of a lock's block
+RIM = 33  # places along the end of a cone that is seen from aside
 
 
 def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
@@ -85,8 +86,12 @@ def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], BodySce
                                 "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
                                 "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
-    # A ChainMap, of which nothing is written, reads no columns that the picture does not need.
-    return lambda world, constants: see.scene(ChainMap(_marks(world, constants), world))  # type: ignore[arg-type]
+
+    def scene(world: Mapping[str, np.ndarray], constants: Any) -> BodyScene:
+        both = ChainMap(_marks(world, constants), world)  # type: ignore[arg-type]  # of which nothing is written
+        return _with_sight(see.scene(both), world, constants)
+
+    return scene
 
 
 def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:
@@ -110,6 +115,44 @@ def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndar
         "Mark.physics.Shape.kind": boxes, "Mark.physics.Shape.hull": 0 * colour,
         "Mark.colour": colour,
     }  # fmt: skip
+
+
+def _with_sight(scene: BodyScene, world: Mapping[str, np.ndarray], constants: Any) -> BodyScene:
+    """The scene with cones of sight, a line to each agent of the other team in sight, names, and beams of the lidar."""
+    places, rotations, sides = (world[f"Agent.{name}"] for name in (
+        "physics.Pose.position", "physics.Pose.rotation", "Team.side"))  # fmt: skip
+    colours = [TEAMS[int(side)] for side in sides]
+    solids, half = solids_of(world, constants), np.arccos(constants.cone)
+    scene.layer("Sight")
+    for i, place in enumerate(places):
+        forward = turned(rotations[i], (0, 1, 0))
+        angles = np.arctan2(forward[1], forward[0]) + np.linspace(-half, half, RIM)
+        ways = np.minimum(clear_ways(solids, place, angles, i), CONE_LENGTH)
+        rim = place + np.stack([ways * np.cos(angles), ways * np.sin(angles), 0 * ways], -1)
+        scene.area([place, *rim], colours[i], CONE_SHARE)
+    for i, j in _seen(world):
+        scene.path([places[i], places[j]], 2.0, colours[i])
+    scene.layer("Lidar", shown=False)
+    turns = 2 * np.pi * np.arange(constants.beams) / constants.beams
+    for i, ways in enumerate(constants.lidar_range * world["Agent.Lidar.distance"]):
+        left, forward = turned(rotations[i], (-1, 0, 0)), turned(rotations[i], (0, 1, 0))
+        ends = places[i] + np.outer(ways * np.sin(turns), left) + np.outer(ways * np.cos(turns), forward)
+        scene.beams([places[i], *ends], 1.0, colours[i])
+    scene.layer("Names")
+    for i, side in enumerate(sides):
+        name = f"{'HS'[int(side) - 1]}{i + 1 if i < constants.hiders else i + 1 - constants.hiders}"
+        scene.label(places[i] + (0.0, 0.0, 1.9 * constants.agent), name, DARK)
+    scene.layer()
+    return scene
+
+
+def _seen(world: Mapping[str, np.ndarray]) -> Iterator[tuple[int, int]]:
+    """Agents, each with one of the other team that it sees."""
+    sides = world["Agent.Team.side"]
+    for i, sees in enumerate(world["Agent.Sight.agents"]):
+        for j, other in enumerate(np.delete(np.arange(len(sides)), i)):
+            if sees[j] and sides[i] != sides[other]:
+                yield i, int(other)
 
 
 def with_time(scene: BodyScene, steps: tuple[int, int, int]) -> BodyScene:
@@ -226,12 +269,8 @@ def _agents(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at:
     places, sides = world["Agent.physics.Pose.position"], world["Agent.Team.side"]
     edge = constants.half_size + MARGIN / 2
     shown = [np.clip(np.nan_to_num(place), -edge, edge) for place in places]
-    sees = world["Agent.Sight.agents"]
-    for i in range(len(places)):
-        for j in range(len(places) - 1):
-            other = j if j < i else j + 1
-            if sees[i][j] and sides[i] != sides[other]:
-                canvas.line(at(shown[i]), at(shown[other]), 1.2, TEAMS[int(sides[i])])
+    for i, j in _seen(world):
+        canvas.line(at(shown[i]), at(shown[j]), 1.2, TEAMS[int(sides[i])])
     size = constants.agent
     for i, place in enumerate(shown):
         pose = place, world["Agent.physics.Pose.rotation"][i]

@@ -24,6 +24,7 @@ from torch_batchsim import (
     Component,
     Constant,
     Constants,
+    Control,
     Environment,
     Episode,
     Option,
@@ -149,6 +150,17 @@ class MinAtar(Environment):
     @property
     def observation(self) -> str:
         return "Game.FloatView" if self.in_floats else "Game.View"
+
+    @property
+    def controls(self) -> list[Control]:
+        actions = self.used if self.parameters.minimal_actions else tuple(Action)
+        keys = {"LEFT": "ArrowLeft", "UP": "ArrowUp", "RIGHT": "ArrowRight", "DOWN": "ArrowDown", "FIRE": " "}
+        named = [(i, Action(action).name) for i, action in enumerate(actions) if action != Action.NOTHING]
+        return [Control(name.capitalize(), i, keys[name]) for i, name in named]
+
+    @property
+    def idle_action(self) -> int:
+        return self.used.index(Action.NOTHING) if self.parameters.minimal_actions else int(Action.NOTHING)
 
     @property
     def action_space(self) -> Discrete:

@@ -67,6 +67,7 @@ from torch_batchsim import (
     Archetype,
     Component,
     Constants,
+    Control,
     Environment,
     Option,
     Parameters,
@@ -187,6 +188,12 @@ class Overcooked(Environment):
     observation, action = "Chef.View", "Chef.Choice"
     step_counters = ("Kitchen.timestep",)
     action_space = Discrete(len(Action))
+    controls = (
+        Control("Up", int(Action.NORTH), "ArrowUp"), Control("Down", int(Action.SOUTH), "ArrowDown"),
+        Control("Left", int(Action.WEST), "ArrowLeft"), Control("Right", int(Action.EAST), "ArrowRight"),
+        Control("Use", int(Action.INTERACT), " ", once=True),
+    )  # fmt: skip
+    idle_action = int(Action.STAY)
     enums = (Ground, ItemKind, Action)
     info = {
         "sparse_reward": "Chef.SparseReward",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import pi
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,45 @@ def test_a_cone_ends_at_the_first_body(before: str) -> None:
     assert is_floor(0, -3) and is_floor(-5, -1)  # behind the agent
     assert is_floor(0, 6) == (before not in ("nothing", "agent"))  # the other agent looks ahead too
     assert not is_floor(5, 3)  # past the body
+
+
+def test_the_scene_has_what_agents_see() -> None:
+    """Lines to the agents in sight and beams as long as the lidar's; cones do not reach behind bodies."""
+    env = TorchVectorEnv(HideSeek(critic=True), num_worlds=8, num_threads=1)
+    env.reset(seed=4)
+    environment, lines = env.environment, 0
+    c = environment.constants
+    for actions in random_actions(env, 3, seed=1):
+        observations = env.step(actions)[0]
+        sees = observations["sees_agents"].numpy().reshape(8, c.agents, -1)
+        lidar = observations["lidar"].numpy().reshape(8, c.agents, -1)
+        for number in range(8):
+            world = WorldState(env.sim, number)
+            layers: dict[str, list[Any]] = {}
+            name = ""
+            for shape in environment.scene(world).shapes:
+                if shape[0] == "layer":
+                    name = shape[1]
+                layers.setdefault(name, []).append(shape)
+            places = world["Agent.physics.Pose.position"]
+            teams = [picture.TEAMS[int(side)] for side in world["Agent.Team.side"]]
+            seen = [(i, j if j < i else j + 1) for i in range(c.agents) for j in np.flatnonzero(sees[number, i])]
+            seen = [(i, j) for i, j in seen if teams[i] != teams[j]]
+            drawn = [shape for shape in layers["Sight"] if shape[0] == "path"]
+            assert [np.array(points).tolist() for _, points, *_ in drawn] == [places[[i, j]].tolist() for i, j in seen]
+            assert [colour for *_, colour in drawn] == [teams[i] for i, _ in seen]
+            lines += len(drawn)
+            beams = np.array([points for kind, points, *_ in layers["Lidar"] if kind == "beams"])
+            lengths = np.linalg.norm(beams[:, 1:] - beams[:, :1], axis=-1)
+            assert np.abs(lengths - c.lidar_range * lidar[number]).max() < 1e-4
+            cones = np.array([points for kind, points, *_ in layers["Sight"] if kind == "area"])
+            solids = picture.solids_of(world, c)
+            for i, (eye, *rim) in enumerate(cones):
+                ways = np.array(rim) - eye
+                free = picture.clear_ways(solids, eye, np.arctan2(ways[:, 1], ways[:, 0]), i)
+                assert (np.linalg.norm(ways, axis=-1) <= free + 1e-6).all()
+            assert [text for _, _, text, *_ in layers["Names"][1:]] == ["H1", "H2", "H3", "S1", "S2"]
+    assert lines > 10
 
 
 @pytest.mark.full

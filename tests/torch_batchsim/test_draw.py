@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from torch_batchsim.draw import Canvas, Sprite, text_width
+from torch_batchsim.draw import Canvas, Scene, Sprite, text_width
 
 BLACK, RED = (0, 0, 0), (200, 0, 0)
 
@@ -29,6 +29,25 @@ def test_a_polygon_covers_its_area(corners, area):
     canvas = Canvas(50, 50)
     canvas.polygon(corners, BLACK)
     assert covered(canvas) == pytest.approx(area, rel=0.01)
+
+
+def test_what_is_behind_a_polygon_shows_through():
+    canvas = Canvas(50, 50)
+    canvas.polygon([(5, 5), (45, 20), (10, 40)], BLACK, opacity=0.25)
+    assert covered(canvas) == pytest.approx(662.5 / 4, rel=0.02)
+    canvas.polygon([(5, 5), (45, 20), (10, 40)], RED, 0.5)
+    assert canvas.pixels[20, 20].tolist() == [196, 96, 96]  # of 191 and the colour, half each
+
+
+def test_pictures_have_the_layers_that_are_shown():
+    def drawn(*layers):
+        scene = Scene(20, 20)
+        for x, layer in enumerate(layers):
+            scene.layer(*layer)
+            scene.rectangle((4 * x, 0), (4 * x + 4, 20), BLACK)
+        return [bool(dark) for dark in scene.pixels[10, 2::4, 0] == 0][: len(layers)]
+
+    assert drawn(("a",), ("b", False), (), ("b", False), ("", False)) == [True, False, True, False, True]
 
 
 def test_a_polygon_is_a_rectangle_where_it_is_one():

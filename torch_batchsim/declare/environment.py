@@ -12,6 +12,7 @@ import torch
 
 from ..errors import SchemaError
 from ..types import FieldType
+from .controls import Control
 from .declaration import MYPY, Declaration
 from .library import library_classes, made_libraries
 from .options import FIXED_ARGUMENTS
@@ -55,6 +56,10 @@ class Environment(Declaration):
     - ``metadata``: may hold ``render_fps``, and ``score``: the name of an info, one number a row, that counts at the
       end of an episode in place of the rewards (which may hold shaping), and ``figures``: names of such infos that
       trainers log, also as they are at the end of an episode.
+    - ``controls``: what a human presses who plays on the live page, each a ``Control``; by default a button for each
+      choice of a discrete space.
+    - ``idle_action``: what the agent does while nothing is pressed: an action, or ``"repeat"``: as last. By default its
+      world waits for the human.
     - ``training``: settings with which the bundled trainer learns it, by name as on its command line
       (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
       that makes another task of it, as ``"preset=small"``, or under ``"algorithm=a2c"``.
@@ -87,6 +92,12 @@ class Environment(Declaration):
         @property
         def observation(self) -> str | Mapping[str, str]: ...
 
+        @property
+        def controls(self) -> Sequence[Control]: ...
+
+        @property
+        def idle_action(self) -> Any: ...
+
     elif TYPE_CHECKING:
         start: Any
         step: Any
@@ -94,6 +105,8 @@ class Environment(Declaration):
         action_space: Any
         observation_space: Any
         observation: Any
+        controls: Any
+        idle_action: Any
     else:
         start: TaskGraph = TaskGraph()
         step: TaskGraph = TaskGraph()
@@ -101,6 +114,8 @@ class Environment(Declaration):
         action_space: gymnasium.Space | None = None
         observation_space: gymnasium.Space | None = None
         observation: str | Mapping[str, str] = ""
+        controls: Sequence[Control] = ()
+        idle_action: Any = None
     action: str = ""
     clips_actions: bool = False
     judges_illegal_actions: bool = False

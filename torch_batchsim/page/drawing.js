@@ -175,50 +175,108 @@ function turned({ eye, target, up }, orbit) {
 // ---- flat shapes ----------------------------------------------------------------------------------------------------
 class Flats {
   constructor(film) { this.film = film; }
+  size([kind, , corners]) {  // how many numbers a shape has
+    return { rectangle: 4, line: 4, polygon: 2 * corners }[kind] || 2;
+  }
   draw(context, style, numbers, at) {
     const { pixel, styles } = this.film, [kind, colour] = style, n = i => numbers[at + i] / pixel;
     context.fillStyle = context.strokeStyle = colour;
     context.beginPath();
     if (kind === "rectangle") {
       context.fillRect(Math.min(n(0), n(2)), Math.min(n(1), n(3)), Math.abs(n(2) - n(0)), Math.abs(n(3) - n(1)));
-      return 4;
-    }
-    if (kind === "circle") {
+    } else if (kind === "circle") {
       context.arc(n(0), n(1), Math.max(style[2], 0), 0, 2 * Math.PI); context.fill();
-      return 2;
-    }
-    if (kind === "line") {
+    } else if (kind === "line") {
       context.lineWidth = style[2]; context.moveTo(n(0), n(1)); context.lineTo(n(2), n(3)); context.stroke();
-      return 4;
-    }
-    if (kind === "polygon") {
+    } else if (kind === "polygon") {
       for (let i = 0; i < style[2]; i++) context.lineTo(n(2 * i), n(2 * i + 1));
-      context.fill("evenodd");
-      return 2 * style[2];
-    }
-    if (kind === "text") {
-      const [, , text, scale, align] = style, width = Math.max(6 * text.length - 1, 0) * scale;
+      filled(context, style[3]);
+    } else if (kind === "text") {
+      written(context, style, n(0), n(1));
+    } else {
+      const [, width, height, shapes] = styles[colour];  // a stamp, whose second entry is its sprite
       context.save();
-      context.font = `600 ${9.6 * scale}px "DejaVu Sans Mono", Menlo, Consolas, monospace`;
-      context.textBaseline = "alphabetic";
-      const own = context.measureText(text).width || 1;
-      context.translate(n(0) - align * width, n(1) + 3.5 * scale);
-      context.scale(width / own, 1); context.fillText(text, 0, 0);
+      context.translate(Math.round(n(0) - width / 2), Math.round(n(1) - height / 2));
+      context.beginPath(); context.rect(0, 0, width, height); context.clip();
+      for (const [number, ...places] of shapes) this.draw(context, styles[number], places, 0);
       context.restore();
-      return 2;
     }
-    const [, width, height, shapes] = styles[colour];  // a stamp, whose second entry is its sprite
+  }
+}
+
+function filled(context, opacity) {
+  context.globalAlpha = opacity; context.fill("evenodd"); context.globalAlpha = 1;
+}
+function written(context, [, , text, scale, align], x, y) {
+  const width = Math.max(6 * text.length - 1, 0) * scale;
+  context.save();
+  context.font = `600 ${9.6 * scale}px "DejaVu Sans Mono", Menlo, Consolas, monospace`;
+  context.textBaseline = "alphabetic";
+  const own = context.measureText(text).width || 1;
+  context.translate(x - align * width, y + 3.5 * scale);
+  context.scale(width / own, 1); context.fillText(text, 0, 0);
+  context.restore();
+}
+
+// ---- shapes at points in space, over the bodies ---------------------------------------------------------------------
+class Spaces {
+  constructor(camera, orbit) {
+    const { eye, target, up } = turned(camera, orbit), ahead = unit(sub(target, eye)), right = unit(cross(ahead, up));
+    Object.assign(this, { eye, ahead, right, over: cross(right, ahead), camera });
+    this.near = 0.02 * Math.hypot(...sub(target, eye));
+  }
+  seen(point) { const way = sub(point, this.eye); return [this.right, this.over, this.ahead].map(axis => dot(way, axis)); }
+  at([x, y, z]) {
+    const { width, height, angle } = this.camera, scale = height / 2 / Math.tan(angle / 2) / z;
+    return [width / 2 + scale * x, height / 2 - scale * y];
+  }
+  cut(a, b) {  // the ends of the part of a line before the camera
+    const [da, db] = [a[2] - this.near, b[2] - this.near];
+    if (da <= 0 && db <= 0) return [];
+    const between = add(a, times(sub(b, a), da / (da - db || 1)));
+    return [da <= 0 ? between : a, db <= 0 ? between : b];
+  }
+  draw(context, style, points) {
+    const [kind, colour] = style, places = points.map(point => this.seen(point));
     context.save();
-    context.translate(Math.round(n(0) - width / 2), Math.round(n(1) - height / 2));
-    context.beginPath(); context.rect(0, 0, width, height); context.clip();
-    for (const [number, ...places] of shapes) this.draw(context, styles[number], places, 0);
+    context.beginPath(); context.rect(0, 0, this.camera.width, this.camera.height); context.clip();
+    context.beginPath();
+    context.fillStyle = context.strokeStyle = colour;
+    if (kind === "label") {
+      if (places[0][2] > this.near) written(context, style, ...this.at(places[0]));
+    } else if (kind === "area") {
+      places.forEach((start, i) => {
+        const end = places[(i + 1) % places.length], cut = this.cut(start, end);
+        for (const corner of end[2] <= this.near ? cut : cut.slice(0, 1)) context.lineTo(...this.at(corner));
+      });
+      filled(context, style[3]);
+    } else {
+      context.lineWidth = style[3];
+      for (let i = 1; i < places.length; i++) {
+        const cut = this.cut(places[kind === "path" ? i - 1 : 0], places[i]);
+        if (cut.length) { context.moveTo(...this.at(cut[0])); context.lineTo(...this.at(cut[1])); }
+      }
+      context.stroke();
+    }
     context.restore();
-    return 2;
+  }
+}
+
+// ---- layers, which buttons show or hide -----------------------------------------------------------------------------
+const layers = new Map();  // by name, whether it is shown
+function addLayers(styles, place, show) {
+  for (const [kind, name, shown] of styles) {
+    if (kind !== "layer" || !name || layers.has(name)) continue;
+    const button = document.createElement("button"), press = () => button.setAttribute("aria-pressed", layers.get(name));
+    layers.set(name, shown);
+    button.textContent = name; button.title = `Show or hide: ${name}`; press();
+    button.addEventListener("click", () => { layers.set(name, !layers.get(name)); press(); show(); });
+    place.append(button);
   }
 }
 
 // ---- a world --------------------------------------------------------------------------------------------------------
-const BODIES = ["sphere", "capsule", "box", "hull", "plane"];
+const BODIES = ["sphere", "capsule", "box", "hull", "plane"], IN_SPACE = ["label", "path", "beams", "area"];
 const home = () => ({ around: 0, over: 0, distance: 1, aside: [0, 0, 0] });
 const clamped = distance => Math.min(Math.max(distance, 0.05), 10);
 
@@ -257,7 +315,20 @@ class Painter {
     } else {
       context.fillStyle = this.background; context.fillRect(0, 0, width, height);
     }
-    for (; next < ids.length; next++) at += this.flats.draw(context, film.styles[ids[next]], numbers, at);
+    const spaces = camera && new Spaces(camera, orbit);
+    let shown = true;
+    for (; next < ids.length; next++) {
+      const style = film.styles[ids[next]], [kind, name] = style;
+      if (kind === "layer") {
+        shown = !name || layers.get(name);
+      } else if (IN_SPACE.includes(kind)) {
+        const points = Array.from({ length: kind === "label" ? 1 : style[2] }, () => metres(3));
+        if (shown) spaces.draw(context, style, points);
+      } else {
+        if (shown) this.flats.draw(context, style, numbers, at);
+        at += this.flats.size(style);
+      }
+    }
     context.restore();
     this.camera = camera;
   }

@@ -111,12 +111,21 @@ class Encoder:
         if kind == "polygon":
             for corner in shape[1]:
                 places += corner
-            return kind, shape[2], len(shape[1])
+            return kind, shape[2], len(shape[1]), round(float(shape[3]), 3)
         if kind == "text":
             places += shape[1]
             return kind, shape[3], shape[2], shape[4], shape[5]
-        places += shape[2]
-        return kind, id(self._kept(shape[1]))
+        if kind == "stamp":
+            places += shape[2]
+            return kind, id(self._kept(shape[1]))
+        if kind == "layer":
+            return shape
+        unit = (self._metre or 1.0) / PIXEL  # of a point in space, among pixels
+        places += (unit * np.ravel(shape[1])).tolist()
+        if kind == "label":
+            return kind, shape[3], shape[2], shape[4], shape[5]
+        colour, more = (shape[2], shape[3]) if kind == "area" else (shape[3], shape[2])
+        return kind, colour, len(shape[1]), round(float(more), 3)
 
     def _read_finite(self, shape: tuple[Any, ...], places: list[float]) -> tuple[Any, ...] | None:
         """``_read``, or None for a shape that has no place."""
@@ -137,7 +146,8 @@ class Encoder:
         except TypeError:  # a colour as a list
             return self._style((key[0], _hex(key[1]), *key[2:]))
         except KeyError:
-            number = self._known[key] = self._style((key[0], _hex(key[1]), *key[2:]))
+            style = key if key[0] == "layer" else (key[0], _hex(key[1]), *key[2:])
+            number = self._known[key] = self._style(style)
             return number
 
     def _kept(self, sprite: Sprite) -> Sprite:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..build import jit
 from ..draw import Canvas, Scene
+from ..draw import Colour as Rgb
 from ..physics.hulls import LAYOUT
 from ..physics.shapes import ShapeKind
 
@@ -191,6 +192,9 @@ class Picture:
 class BodyScene(Scene):
     """Bodies as a camera sees them, with the shapes of a ``Scene`` in front of them; made by ``Picture.scene``.
 
+    ``label``, ``path``, ``beams`` and ``area`` are shapes at points in space, in metres: bodies do not hide them, and
+    what is behind the camera is not drawn.
+
     Attributes:
         bodies: arrays ``[bodies, ...]``: ``kind`` (of ``physics.ShapeKind``; others are not drawn), ``size``,
             ``position`` and ``rotation`` as in physics.Shape and Pose, ``colour`` 0xRRGGBB, ``hull``: an index of
@@ -213,6 +217,22 @@ class BodyScene(Scene):
         size = {"width": view.width // samples, "height": view.height // samples}
         return {**camera, **size, "shadows": bool(view.shadows), "sky": [view.zenith, view.horizon, view.ground]}
 
+    def label(self, place: Point, text: str, colour: Rgb, scale: int = 1, align: float = 0.5) -> None:
+        """Write a line at a point in space, as ``Canvas.text`` does."""
+        self.shapes.append(("label", place, text, colour, scale, align))
+
+    def path(self, points: Sequence[Point], width: float, colour: Rgb) -> None:
+        """Draw straight lines from point to point, ``width`` pixels wide."""
+        self.shapes.append(("path", tuple(points), width, colour))
+
+    def beams(self, points: Sequence[Point], width: float, colour: Rgb) -> None:
+        """Draw straight lines from the first point to each of the others, ``width`` pixels wide."""
+        self.shapes.append(("beams", tuple(points), width, colour))
+
+    def area(self, corners: Sequence[Point], colour: Rgb, opacity: float = 1.0) -> None:
+        """Fill a polygon, as ``Canvas.polygon`` does."""
+        self.shapes.append(("area", tuple(corners), colour, opacity))
+
     @property
     def pixels(self) -> np.ndarray:
         """The picture, ``uint8 [height, width, 3]``."""
@@ -226,6 +246,67 @@ class BodyScene(Scene):
         canvas.pixels[: len(means), : means.shape[1]] = means
         self.draw_on(canvas)
         return canvas.pixels
+
+    def _draw(self, canvas: Canvas, kind: str, arguments: list[Any]) -> None:
+        if kind not in IN_SPACE:
+            super()._draw(canvas, kind, arguments)
+            return
+        places, *others = arguments
+        points = np.asarray(places, np.float64).reshape(-1, 3)
+        if not np.isfinite(points).all():
+            return
+        there = Canvas(0, 0)
+        there.pixels = canvas.pixels[: self._view.height // self._samples, : self._view.width // self._samples]
+        seen = self._turned(points)
+        if kind == "area":
+            corners = []
+            for start, end in _pairs(seen, closed=True):
+                cut = self._cut(start, end)
+                corners += cut if end[2] <= self._view.near else cut[:1]  # else the next line begins with it
+            if corners:
+                there.polygon([self._at(corner) for corner in corners], *others)
+        elif kind == "label":
+            if seen[0, 2] > self._view.near:
+                text, colour, scale, align = others
+                there.text(self._at(seen[0]), text, colour, scale, align)
+        else:
+            pairs = _pairs(seen) if kind == "path" else [(seen[0], end) for end in seen[1:]]
+            for cut in (self._cut(*pair) for pair in pairs):
+                if cut:
+                    there.line(self._at(cut[0]), self._at(cut[-1]), *others)
+
+    def _turned(self, points: np.ndarray) -> np.ndarray:
+        """Points in the camera's frame: to the right, up, ahead."""
+        eye, target, up = (np.array(getattr(self._view, name), np.float64) for name in ("eye", "target", "up"))
+        ahead = (target - eye) / np.linalg.norm(target - eye)
+        right = np.cross(ahead, up)
+        right /= np.linalg.norm(right)
+        return (points - eye) @ np.stack([right, np.cross(right, ahead), ahead], -1)
+
+    def _cut(self, start: np.ndarray, end: np.ndarray) -> list[np.ndarray]:
+        """The ends of the part of a line that is before the camera."""
+        a, b = (float(point[2]) - self._view.near for point in (start, end))
+        if a <= 0 and b <= 0:
+            return []
+        between = start + (a / (a - b) if a != b else 0.0) * (end - start)
+        return [between if a <= 0 else start, between if b <= 0 else end]
+
+    def _at(self, point: np.ndarray) -> tuple[float, float]:
+        """Pixels of a point in the camera's frame."""
+        width, height = self._view.width / self._samples, self._view.height / self._samples
+        x, y, ahead = (float(part) for part in point)
+        scale = height / 2 / math.tan(self._view.field_of_view / 2) / ahead
+        return width / 2 + scale * x, height / 2 - scale * y
+
+
+IN_SPACE = ("label", "path", "beams", "area")
+"""Shapes of a ``BodyScene`` whose points are in space."""
+
+
+def _pairs(points: np.ndarray, closed: bool = False) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Neighbours; also the last and the first."""
+    ends = np.roll(points, -1, axis=0)
+    return list(zip(points, ends, strict=True))[: None if closed else -1]
 
 
 class _View(ctypes.Structure):

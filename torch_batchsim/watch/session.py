@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,30 @@ import numpy as np
 from ..errors import WorldFault
 from ..replay import Recording
 from . import messages
+from .play import Play
 from .viewer import Viewer
 
+_LOOK = 0.01  # seconds
 Policy = Callable[[Any, dict[str, Any]], Any]
 """Observations and infos of the whole batch to its actions."""
 
 
 class Session:
-    """Steps an environment while a viewer shows it; pages may reset worlds and choose the policy.
+    """Steps an environment while a viewer shows it; pages may reset worlds, choose the policy, and play for agents.
 
     Args:
         viewer: of a ``TorchVectorEnv``.
         policies: by name, each a function that makes it when it is chosen first. The first one plays at first.
         seed: of the first reset.
 
-    Attributes: ``overrides``: functions that take the actions of the batch and change rows of them, such as those of a
-    human; ``observations``, ``infos``: the present ones.
+    Attributes: ``play``, the humans; ``overrides``: functions that take the actions of the batch and change rows of
+    them, at first that of ``play``; ``observations``, ``infos``: the present ones.
     """
 
     def __init__(self, viewer: Viewer, policies: Mapping[str, Callable[[], Policy]], seed: int) -> None:
         self.viewer, self.env, self.policies = viewer, viewer.env, dict(policies)
-        self.overrides: list[Callable[[Any], Any]] = []
+        self.play = Play(viewer)
+        self.overrides: list[Callable[[Any], Any]] = [self.play.override]
         self._made: dict[str, Policy] = {}
         self._choose(next(iter(self.policies)))
         self.observations, self.infos = self.env.reset(seed=seed)
@@ -43,8 +47,12 @@ class Session:
         """Until the viewer is closed."""
         self.viewer.wait()
         while not self.viewer.closed:
-            self.step()
-            self.viewer.after_step()
+            if self.play.ready(self.infos):
+                self.step()
+                self.viewer.after_step()
+            else:  # a human has to choose
+                sleep(_LOOK)
+                self.viewer.wait()
 
     def step(self) -> None:
         """One step. Faulty worlds begin a new episode, and pages are told."""
@@ -56,6 +64,7 @@ class Session:
         except WorldFault as fault:
             self.viewer.note_fault(fault)
             self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
+        self.play.ready(self.infos)  # so that pages learn what is legal now
 
     def _choose(self, name: str) -> None:
         if name not in self._made:

@@ -126,6 +126,13 @@ class Viewer:
         if self.state() != before:
             self.tell(self.state())
 
+    def resume(self) -> None:
+        """Let the run go on as fast as it goes. It may be called anywhere, also by a handler of a signal."""
+        self._pause(False)
+        self._take_speed(None)
+        with self._changed:
+            self._changed.notify_all()
+
     def tell(self, facts: dict[str, Any]) -> None:
         """Let all pages know of a change of the run, such as another policy."""
         self._server.broadcast({"kind": "state", **facts})

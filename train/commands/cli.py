@@ -14,7 +14,7 @@ import torch
 
 import torch_batchsim
 from torch_batchsim import command_line
-from torch_batchsim.base.extras import MissingExtra
+from torch_batchsim.base.extras import MissingExtra, needed
 
 from ..algorithms import config_of
 from ..base import signals
@@ -85,6 +85,8 @@ def _run(arguments: list[str]) -> int:
     refuse_together(options)
     if options.video:
         video.check_needs(options.video)
+    if options.view:
+        needed("websockets", extra="view")
     trackers(options.track)  # to report mistakes at once
     with ExitStack() as held:
         again = options.resume == AUTO

@@ -18,12 +18,16 @@ from ..base.config import Config
 from ..base.errors import RunError, UsageError
 from ..base.ranks import Ranks
 from ..rollouts.environment import num_agents
+from ..run_folder.tape import check_recordable
 from ..run_folder.video import Recorder, has_pictures
+from ..run_folder.viewing import Viewed
 from . import processes
 from .options import Options, tuned
 
-DRAWN = {"render_mode": "rgb_array", "autoreset_mode": AutoresetMode.DISABLED}
-"""Of an environment for a video: worlds that have ended stand still, which keeps the last picture."""
+STANDS = {"autoreset_mode": AutoresetMode.DISABLED}
+"""Of an environment for a recording: worlds that have ended stand still, which keeps the last state."""
+DRAWN = {"render_mode": "rgb_array", **STANDS}
+"""Of an environment for a video."""
 
 
 def make_env(env_id: str, options: Options, env_options: dict[str, Any], **others: Any) -> VectorEnv:
@@ -41,6 +45,14 @@ def make_part(env_id: str, options: Options, env_options: dict[str, Any], ranks:
         probe.close()
     own = processes.part_of_worlds(ranks, options.config.num_envs, agents)
     return make_env(env_id, options, env_options, **own)
+
+
+def viewed(env: VectorEnv, port: int | None) -> Viewed:
+    """The environment with a page, whose address is printed."""
+    with user_errors():
+        made = Viewed(env, port)
+    print(f"view            {made.viewer.url}", flush=True)
+    return made
 
 
 def tune(env: VectorEnv) -> None:
@@ -76,8 +88,11 @@ def _fits(config: Config, rows: int) -> bool:
     return True
 
 
-def check_pictures(env_id: str, env: VectorEnv, options: Options) -> None:
-    """By drawing one."""
+def check_outputs(env_id: str, env: VectorEnv, options: Options) -> None:
+    """Whether the environment can be recorded and drawn, by drawing it."""
+    if options.record:
+        with user_errors():
+            check_recordable(env)
     if options.video and not has_pictures(env):
         raise UsageError(f"--video needs an environment that defines render(), and {env_id} does not")
     if options.video:

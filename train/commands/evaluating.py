@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from torch_batchsim import WorldFault, command_line
+from torch_batchsim import RecordingError, WorldFault, command_line
 
 from ..algorithms import config_of
 from ..base.config import Config
@@ -20,8 +20,9 @@ from ..run_folder import disk, provenance
 from ..run_folder.disk import check_writable
 from ..run_folder.loading import agents_of
 from ..run_folder.report import CURVE_STARTS
+from ..run_folder.tape import Tape
 from ..run_folder.video import Recorder
-from .environments import DRAWN, check_pictures, make_env
+from .environments import DRAWN, STANDS, check_outputs, make_env
 from .options import Options
 
 
@@ -29,11 +30,11 @@ from .options import Options
 def evaluate_checkpoint(env_id: str, options: Options, contents: dict[str, Any]) -> None:
     """Evaluates the policy of a checkpoint; writes the outcome beside it, or where the summary should go."""
     summary = options.summary or options.eval.with_name("eval.json")
-    check_writable(summary, options.video)
+    check_writable(summary, options.video, options.record)
     trained, env_options = contents["trainer"], contents["env_options"]
     config = config_of(trained["config"])
     env = make_env(env_id, options, env_options, num_worlds=1)
-    check_pictures(env_id, env, options)
+    check_outputs(env_id, env, options)
     agents, judged = agents_of(trained, env), measure(env)
     env.close()
     evaluation = evaluated(env_id, options, env_options, agents, options.config.seed)
@@ -57,12 +58,13 @@ def evaluated(
     """Evaluates in worlds of its own; returns the entries of the summary, also of a failure."""
     if not options.eval_episodes:
         return {"eval_episodes": 0}
-    drawn = DRAWN if options.video else {}
-    env = make_env(env_id, options, env_options, num_worlds=options.eval_episodes, **drawn)
+    how_ended = DRAWN if options.video else STANDS if options.record else {}
+    env = make_env(env_id, options, env_options, num_worlds=options.eval_episodes, **how_ended)
+    tape = Tape(env) if options.record else None
     judged = measure(env)
     recorder = Recorder(env) if options.video else None
     try:
-        returns, lengths = evaluate(env, agents, seed + SEED_OFFSET, not options.eval_stochastic, recorder)
+        returns, lengths = evaluate(tape or env, agents, seed + SEED_OFFSET, not options.eval_stochastic, recorder)
     except UNMEASURED as error:
         reason = error.faults[0] if isinstance(error, WorldFault) else error
         return {"eval_episodes": options.eval_episodes, "eval_error": str(reason)}
@@ -91,6 +93,7 @@ def evaluated(
         **figures,
         **by_agent,
         **_write_video(recorder, options.video),
+        **_write_tape(tape, env_id, options, env_options),
         "eval_episodes": options.eval_episodes,
         "eval_seed": seed,
         "eval_deterministic": not options.eval_stochastic,
@@ -110,8 +113,24 @@ def _write_video(recorder: Recorder | None, path: Path | None) -> dict[str, str]
     return {}
 
 
+def _write_tape(
+    tape: Tape | None, env_id: str, options: Options, env_options: dict[str, Any]
+) -> dict[str, str]:
+    """As `_write_video`."""
+    if tape is None:
+        return {}
+    path = options.record
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tape.write(path, lambda worlds: make_env(env_id, options, env_options, num_worlds=worlds, **STANDS))
+    except (OSError, RecordingError) as error:
+        return {"record_error": f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"}
+    print(f"recording       {path}: {tape.worlds} worlds, {path.stat().st_size:,} bytes")
+    return {}
+
+
 def raise_if_failed(evaluation: dict[str, Any]) -> None:
-    for part, key in (("evaluation", "eval_error"), ("video", "video_error")):
+    for part, key in (("evaluation", "eval_error"), ("video", "video_error"), ("recording", "record_error")):
         if key in evaluation:
             raise RunError(f"{part} failed: {evaluation[key]}")
 

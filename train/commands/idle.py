@@ -14,7 +14,7 @@ from .options import AUTO, Options
 NEEDS = {"memory_size": "memory", "past_every": "past_share", "anneal_from": "anneal", "anneal_until": "anneal"}
 """Settings that change nothing unless another one is on."""
 OF_TRAINING = ("run_dir", "track", "checkpoint_every", "show", "tune", "keep", "keep_best", "evaluate_every")
-OF_TRAINING += ("stop_at", "max_hours")
+OF_TRAINING += ("stop_at", "max_hours", "view", "port")
 """Options that change nothing in an evaluation."""
 
 
@@ -26,10 +26,11 @@ def refuse_together(options: Options) -> None:
         given.remove("resume")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
-    for name in ("resume", "eval", "video"):
+    for name in ("resume", "eval", "video", "record"):
         if options.seeds and getattr(options, name) and not (name == "resume" and again):
             why = {
                 "video": ": --eval of one of its folders shows it",
+                "record": ": --eval of one of its folders records it",
                 "resume": f": {options.resume} is a single run, not the folder of several seeds",
                 "eval": ", which names one run",
             }
@@ -45,7 +46,12 @@ def refuse_together(options: Options) -> None:
         (options.evaluate_every and not episodes, "--eval-episodes is 0, but --evaluate-every needs at least 1"),
         (options.tune and options.executor, f"--tune chooses the executor: leave out --executor {options.executor}"),
         (options.eval and not episodes, "--eval-episodes is 0, but --eval needs at least 1"),
+        (
+            options.view and options.config.capture_rollouts,
+            "--view and --capture-rollouts exclude each other: within a CUDA graph no step can be shown",
+        ),
         (options.video and not episodes, "--eval-episodes is 0, but --video shows an episode of the evaluation"),
+        (options.record and not episodes, "--eval-episodes is 0, but --record is of the evaluation"),
         (
             options.video and options.video.suffix.lower() not in types,
             f"--video writes {', '.join(types)}, but {options.video} was given",
@@ -71,6 +77,8 @@ def refuse_idle(
             raise UsageError(f"--{name.replace('_', '-')} changes nothing without --{needed.replace('_', '-')}")
         if name == "process_timeout" and not processes.are_launched():
             raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
+        if name == "port" and not options.view and not options.eval:
+            raise UsageError("--port changes nothing without --view, whose page it is of")
         if options.eval and name in OF_TRAINING:
             raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 

@@ -81,6 +81,12 @@ class Options(command_line.RunFlags):
     """Write the evaluation's episode of world 0 to this file: .gif, .webp, .png (animated) or .mp4."""
     video_every: int | None = None
     """Iterations between two videos during the training, beside --video: game-000128000.gif."""
+    record: Path | None = None
+    """Record the evaluation's first 16 worlds in this file, which python -m torch_batchsim.replay shows."""
+    view: bool = False
+    """Show the training's worlds on a page, whose address is printed; it may pause the training."""
+    port: int | None = None
+    """Port of the page of --view; by default the first free one from 8765 on."""
     show: bool = False
     """Open a window with the learning curve at the end."""
 

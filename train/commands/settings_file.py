@@ -17,7 +17,7 @@ from ..run_folder import disk
 from .options import Options
 
 NOT_SETTINGS = tuple("config settings env_option resume eval process_timeout run_dir summary video".split())
-NOT_SETTINGS += ("video_every", "show", "max_hours")
+NOT_SETTINGS += ("video_every", "record", "view", "port", "show", "max_hours")
 """Options of the command line that are no settings of the learning, and never in a file."""
 
 

@@ -84,7 +84,7 @@ _EPILOG = (
 
 
 def _refuse(options: Options) -> None:
-    for name in ("eval", "video", "video_every", "seeds", "show", "tune", "summary", "max_hours"):
+    for name in ("eval", "video", "video_every", "record", "view", "seeds", "show", "tune", "summary", "max_hours"):
         if getattr(options, name):
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} is not for a sweep: give it to a training with --config best.toml")

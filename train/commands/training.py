@@ -29,7 +29,7 @@ from ..run_folder.lock import locked
 from ..run_folder.report import draw_curve, show_picture, text_curve
 from ..run_folder.tracking import Tracker, trackers
 from . import processes, settings_file
-from .environments import DRAWN, check_pictures, make_env, make_part, tune, user_errors, with_whole_worlds
+from .environments import DRAWN, check_outputs, make_env, make_part, tune, user_errors, viewed, with_whole_worlds
 from .evaluating import evaluate_checkpoint, evaluated, raise_if_failed, random_baseline, summary_of, write_summary
 from .options import Options, parse_env_options
 
@@ -54,7 +54,7 @@ def train(
     deadline = time.monotonic() + (math.inf if options.max_hours is None else 3600 * options.max_hours)
     resumed = None if options.load else contents
     env_options = resumed["env_options"] if resumed else parse_env_options(options.env_option)
-    check_writable(options.summary, options.video)
+    check_writable(options.summary, options.video, options.record)
     with _before_the_first_step(resumed, options):
         with _lost():
             ranks, options = processes.meet(options)
@@ -62,7 +62,9 @@ def train(
             with ranks.together():
                 options = with_whole_worlds(env_id, options, env_options)
                 env = make_part(env_id, options, env_options, ranks)
-                check_pictures(env_id, env, options)
+                check_outputs(env_id, env, options)
+                if options.view and ranks.first:
+                    env = viewed(env, options.port)
         if warning := command_line.unheard(env, options.log):
             print(warning)
         if options.tune:
@@ -149,7 +151,9 @@ def _plan(
         worlds = partial(make_env, env_id, options, env_options, num_worlds=options.eval_episodes)
         how = options.evaluate_every, seed + SEED_OFFSET, deterministic
         evaluating = Evaluating(worlds, *how, options.keep_best, options.stop_at)
-    return Plan(options.checkpoint_every, evaluating, deadline, [*hooks, *films])
+    viewer = getattr(trainer.env, "viewer", None)
+    released = [viewer.resume] if viewer else []
+    return Plan(options.checkpoint_every, evaluating, deadline, [*hooks, *films], released)
 
 
 def _conclude(

@@ -112,13 +112,15 @@ def is_reached(stop_at: float | None, evaluations: Sequence[tuple[int, float]], 
 class Plan:
     """When a training saves, evaluates and ends.
 
-    `deadline` is a time of `time.monotonic()`.
+    `deadline` is a time of `time.monotonic()`. `released` are called by signals that end the training: what they call
+    lets go of a step that waits.
     """
 
     checkpoint_every: int
     evaluating: Evaluating | None = None
     deadline: float = math.inf
     hooks: Sequence[Hook] = ()
+    released: Sequence[Callable[[], None]] = ()
 
 
 class End(Enum):
@@ -150,7 +152,7 @@ def learn(
     """
     total_steps, shown = trainer.num_iterations * trainer.batch_size, trainer.ranks.first
     report = Report(tracked, total_steps, trainer.global_step, run["curve"], measure(trainer.env), shown=shown)
-    with closing(report), stop_on_signal() as stopped:
+    with closing(report), stop_on_signal(plan.released) as stopped:
         try:
             return _Learning(trainer, run, keeper, plan, report).to_the_end(stopped)
         except RankLost as lost:
@@ -302,7 +304,7 @@ SECONDS_OF_ONE_CTRL_C = 0.5
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
+def stop_on_signal(released: Sequence[Callable[[], None]] = ()) -> Iterator[Callable[[], bool]]:
     """Lets Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end the training after an iteration; a second Ctrl-C ends it at once.
 
     Others may come twice, from a launcher and from the system, and must not cut the last checkpoint short: after one
@@ -313,6 +315,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     def receive(number: int, frame: object) -> None:
         now = time.monotonic()
         received.append(now)
+        for let_go in released:
+            let_go()
         if number != signal.SIGINT:
             before.update(dict.fromkeys(before.keys() - {signal.SIGINT}, signal.SIG_IGN))
         if number == signal.SIGINT and now - received[0] > SECONDS_OF_ONE_CTRL_C:

@@ -77,6 +77,53 @@ def test_values_out_of_range_are_refused(wrong, message):
         Picture(**{"eye": (5, 0, 0), "target": (0, 0, 0), **wrong})
 
 
+def spots(*shapes, shown=(), **camera):
+    """Where a picture is red, once with these shapes ``(method, arguments...)`` and once with bodies."""
+    fixed = {**FLAT, "sky": (BLUE, BLUE, BLUE), "colours": {"Thing": RED}, **camera}
+    scene = Picture(**fixed).scene(world(Thing=bodies(SPHERE, shown, (0.15,) * 3)))
+    for method, *arguments in shapes:
+        getattr(scene, method)(*arguments)
+    return np.argwhere((scene.pixels[..., 0] > 128) & (scene.pixels[..., 2] < 128))
+
+
+def test_shapes_in_space_are_where_bodies_are():
+    for camera in ({"eye": (3, -8, 5), "target": (0, 0, 1)}, {"eye": (0, 0, 9), "target": (0, 0, 0)},
+                   {"eye": (-6, 4, 2), "target": (1, 2, 0), "up": (1, 0, 1), "field_of_view": 0.6}):  # fmt: skip
+        camera |= {"width": 160, "height": 120}
+        for x, y, z in ((0.0, 0.0, 1.0), (0.7, 0.4, 0.3), (-0.8, 0.9, 0.5)):
+            body = spots(shown=[(x, y, z)], **camera).mean(0)
+            red, steps = (255, 0, 0), ((-0.1, 0, 0), (0.1, 0, 0))
+            ends = [(x + a, y + b, z + c) for a, b, c in steps]
+            corners = [(x + a, y + b, z) for a, b in ((-0.1, -0.1), (0.1, -0.1), (0.1, 0.1), (-0.1, 0.1))]
+            for shape in (("path", ends, 3, red), ("beams", [(x, y, z), *ends], 3, red), ("area", corners, red),
+                          ("label", (x, y, z), "#", red)):  # fmt: skip
+                assert np.abs(spots(shape, **camera).mean(0) - body).max() < 0.8, shape
+
+
+def test_what_is_behind_the_camera_is_not_drawn():
+    camera, red = {"eye": (0, 0, 0), "target": (0, 4, 0)}, (255, 0, 0)
+    behind = [(-1, -3, 0), (1, -3, 0), (0, -2, 1)]
+    shapes = [(kind, behind, *width, red) for kind, *width in (("path", 2), ("beams", 2), ("area",))]
+    shapes.append(("label", behind[0], "#", red))
+    assert all(len(spots(shape, **camera)) == 0 for shape in shapes)
+    for shape in (("path", [(0.5, -3, 0), (0.5, 3, 0)], 2, red), ("beams", [(0.5, 3, 0), (0.5, -3, 0)], 2, red)):
+        columns = spots(shape, **camera)[:, 1]  # it comes in from the right
+        assert columns.max() == 63 and 36 <= columns.min() <= 44
+    floor = spots(("area", [(-9, -9, -1), (9, -9, -1), (9, 9, -1), (-9, 9, -1)], red), **camera)
+    assert floor[:, 0].max() == 47 and 24 < floor[:, 0].min() < 35  # all below the horizon
+    assert len(spots(("path", [(float("nan"), 3, 0), (0, 3, 0)], 2, red), **camera)) == 0
+
+
+def test_shapes_in_space_stay_in_the_camera_s_part():
+    scene = Picture(eye=(0, -4, 0), target=(0, 0, 0), **FLAT).scene(world(Thing=bodies(SPHERE, [])))
+    scene.height += 10
+    scene.area([(-9, 0, -9), (9, 0, -9), (9, 0, 9), (-9, 0, 9)], (255, 0, 0))
+    scene.rectangle((0, 48), (64, 50), (0, 0, 255))
+    red = scene.pixels[..., 0] > scene.pixels[..., 1]
+    assert red[:48].all() and not red[48:].any()
+    assert (scene.pixels[48:50] == (0, 0, 255)).all() and (scene.pixels[50:] == 255).all()
+
+
 def test_unknown_archetypes_are_refused():
     for picture in (Picture((5, 0, 0), (0, 0, 0), follow="Bax"), Picture((5, 0, 0), (0, 0, 0), colours={"Bax": RED})):
         with pytest.raises(KeyError, match=r"names 'Bax', but archetypes with a pose and a shape are \['Box'\]"):

@@ -169,10 +169,14 @@ def test_bodies_of_a_picture_are_a_scene() -> None:
         }  # fmt: skip
         scene = Pictured.render.scene(world)
         scene.text((5, 5), "above", RED)
+        scene.layer("marks", shown=False)
+        scene.path([(0, 0, 1), (2, 0, 1.5)], 2, BLUE)
         made.add(scene)
     data = json.loads(json.dumps(made.data))
     kinds_there = [style[0] for style in data["styles"]]
-    assert kinds_there == ["background", "camera", "sphere", "capsule", "box", "plane", "text"]
+    assert kinds_there == ["background", "camera", "sphere", "capsule", "box", "plane", "text", "layer", "path"]
+    assert data["styles"][-2:] == [["layer", "marks", False], ["path", "#143cd2", 2, 2.0]]
+    assert (numbers_of(data)[0][-6:] / data["metre"]).tolist() == [0, 0, 1, 2, 0, 1.5]
     assert data["styles"][2][1:3] == ["#112233", [0.5, 0.5, 0.5]]
     first, second = numbers_of(data)
     assert (first[:6] / data["metre"]).tolist() == [0, -8, 4, 0, 0, 1]
@@ -222,6 +226,12 @@ DRIVER = """
       side.canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -300 }));
       said.camera = [before !== orbited, orbited !== shot(), (press("Home"), before === shot())];
     }
+    said.layers = [...document.querySelectorAll("#layers button")].map(button => {
+      const before = shot(), pressed = () => button.getAttribute("aria-pressed");
+      const states = [pressed(), (button.click(), pressed())], changed = shot() !== before;
+      button.click();
+      return [button.textContent, ...states, changed, shot() === before];
+    });
     fps = 10; $("speed").value = "0.5"; $("play").click();  // five moments a second
     said.playing = $("play").textContent;
     const until = performance.now() + 30000;  // a busy machine draws slowly
@@ -277,6 +287,9 @@ def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
     assert difference < most, difference
     if solid:
         assert said["camera"] == [True, True, True]
+        names = {"Sight": True, "Lidar": False, "Names": True} if name == "hideseek" else {}
+        states = [[layer, str(on).lower(), str(not on).lower(), True, True] for layer, on in names.items()]
+        assert said["layers"] == states  # each click shows or hides something, the next as before
         grey = [each.mean(axis=2).ravel() for each in (shown, picture)]
         assert np.corrcoef(*grey)[0, 1] > 0.85
 
@@ -285,7 +298,8 @@ def test_a_browser_shows_the_pictures(name: str, tmp_path: Path) -> None:
 def test_an_episode_of_hide_and_seek_is_small(tmp_path: Path) -> None:
     env = gymnasium.make_vec("torch_batchsim/HideSeek-v0", num_worlds=1)
     recording, page = recorded(tmp_path / "a.tbs", env, 240), tmp_path / "a.html"
-    assert write_page(page, [recording]) < 200_000  # 5 MB are allowed
+    assert write_page(page, [recording]) < 600_000  # 5 MB are allowed; half of it are cones and beams
     [side] = decoded(page)
     kinds = {style[0] for style in side["styles"]}
-    assert {"camera", "box", "plane", "hull", "rectangle"} <= kinds and len(side["frames"]) == 241
+    assert {"camera", "box", "plane", "hull", "rectangle", "area", "path", "beams", "label", "layer"} <= kinds
+    assert len(side["frames"]) == 241

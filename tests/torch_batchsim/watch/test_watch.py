@@ -12,8 +12,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from live_page import LIMIT, Page, running
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
@@ -46,82 +45,9 @@ from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
 from torch_batchsim.watch.messages import Refused
-from torch_batchsim.watch.session import Playback, Session
+from torch_batchsim.watch.session import Playback
 
-client_module = pytest.importorskip("websockets.sync.client")
 SHOW = '{"kind": "show", "full": 0, "follow": null, "row": 0}'
-LIMIT = 60  # seconds, of what takes milliseconds
-
-
-class Page:
-    """A client that sends and receives; frames are read as the page reads them."""
-
-    def __init__(self, url: str, **keywords: Any) -> None:
-        connection = client_module.connect(f"ws{url[4:]}socket", max_size=None, compression=None, **keywords)
-        self.socket = connection.__enter__()  # the server's end ends it
-        self.styles: list[Any] = []
-        self.layouts: list[Any] = []
-        self.hello = self.text("hello")
-
-    def send(self, kind: str, **fields: Any) -> None:
-        self.socket.send(json.dumps({"kind": kind, **fields}))
-
-    def receive(self) -> tuple[dict[str, Any], dict[int, np.ndarray]]:
-        message = self.socket.recv(timeout=LIMIT)
-        if isinstance(message, str):
-            return json.loads(message), {}
-        (length,) = struct.unpack("<I", message[:4])
-        header, at, numbers = json.loads(message[4 : 4 + length]), 4 + length, {}
-        self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
-        for world, _, size, *_ in header["worlds"]:
-            numbers[world] = np.frombuffer(message[at : at + size], "<i4")
-            at += size
-        assert at == len(message)
-        return header, numbers
-
-    def text(self, kind: str) -> dict[str, Any]:
-        """The next message of this kind; others are dropped."""
-        return self.until(lambda message: message["kind"] == kind)[0]
-
-    def frame(self, wanted: Callable[[dict[str, Any]], bool] = lambda frame: True) -> tuple[dict[str, Any], Any]:
-        return self.until(lambda message: message["kind"] == "frame" and wanted(message))
-
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], Any]:
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end:
-            found = self.receive()
-            if wanted(found[0]):
-                return found
-        raise AssertionError("nothing came")
-
-    def refused(self, message: str | bytes) -> str:
-        """The answer to a message that is refused."""
-        self.socket.send(message)
-        return self.text("error")["text"]
-
-
-@contextmanager
-def running(env: Any = None, **keywords: Any) -> Iterator[Viewer]:
-    """A session in a thread, paused unless a speed is given."""
-    env = TorchVectorEnv(CartPole(), 8) if env is None else env
-    env.action_space.seed(1)
-    paused = "speed" not in keywords
-    with Viewer(env, 0, **keywords) as viewer:
-        viewer.paused = paused
-        session = Session(viewer, {"random": lambda: lambda *_: env.sample_actions(), "still": still(env)}, 3)
-        viewer.session = session  # type: ignore[attr-defined]
-        thread = threading.Thread(target=session.run)
-        thread.start()
-        try:
-            yield viewer
-        finally:
-            viewer.close()
-            thread.join(LIMIT)
-            assert not thread.is_alive()
-
-
-def still(env: TorchVectorEnv) -> Callable[[], Any]:
-    return lambda: lambda *_: torch.zeros(env.num_envs, dtype=torch.int64)
 
 
 def test_a_page_is_served_and_steps() -> None:

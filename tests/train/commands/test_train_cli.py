@@ -89,6 +89,36 @@ def test_a_video_shows_an_episode_and_changes_no_outcome(policy, trained, tmp_pa
         assert game.size == (600, 400)
 
 
+@pytest.mark.parametrize("policy", [[], ["--eval-stochastic"]])
+def test_a_recording_has_the_first_worlds_of_the_evaluation(policy, trained, tmp_path, capsys):
+    for name, arguments in (("plain", []), ("taped", ["--record", tmp_path / "new" / "game.tbs"])):
+        arguments = [*policy, *arguments, "--eval-episodes", 20, "--summary", tmp_path / name]
+        assert run("cartpole", "--eval", trained / "checkpoint.pt", *arguments) == 0
+    assert (tmp_path / "plain").read_text() == (tmp_path / "taped").read_text()
+    file = tmp_path / "new" / "game.tbs"
+    assert f"recording       {file}: 16 worlds, {file.stat().st_size:,} bytes" in capsys.readouterr().out
+    recording = torch_batchsim.Recording(file)
+    env, lengths = recording.seek(-1), torch.zeros(16)
+    for _ in recording.play(1):
+        lengths += ~env.ended_worlds()
+    assert env.ended_worlds().all() and recording.moments == lengths.max() + 2  # the reset, and a step that ends
+    summary = json.loads((tmp_path / "taped").read_text())
+    few = ["--eval-episodes", 16, "--summary", tmp_path / "few"]
+    assert run("cartpole", "--eval", trained / "checkpoint.pt", *policy, *few) == 0
+    if not policy:  # drawn actions depend on the number of worlds
+        assert json.loads((tmp_path / "few").read_text())["eval_length_mean"] == (lengths + 1).mean()
+    assert summary["eval_episodes"] == 20
+
+
+def test_a_recording_may_follow_a_training(tmp_path):
+    files = ["--record", tmp_path / "game.tbs", "--video", tmp_path / "game.gif"]
+    assert run("cartpole", *SMALL, "--run-dir", tmp_path / "run", *files) == 0
+    recording, frames = torch_batchsim.Recording(tmp_path / "game.tbs"), Image.open(tmp_path / "game.gif").n_frames
+    env = recording.seek(frames - 1)  # the video is of world 0
+    assert env.ended_worlds()[0] and not recording.seek(frames - 2).ended_worlds()[0]
+    assert "record" not in (tmp_path / "run" / "config.toml").read_text()
+
+
 def test_a_video_may_follow_a_training(tmp_path):
     assert run("cartpole", *SMALL, "--run-dir", tmp_path / "run", "--video", tmp_path / "game.webp") == 0
     assert (tmp_path / "game.webp").stat().st_size > 1000
@@ -173,7 +203,7 @@ def test_a_stopped_training_resumes_to_the_bit(trained, tmp_path, monkeypatch, c
     calls = iter(range(100))
 
     @contextmanager
-    def stop_after_three_iterations():
+    def stop_after_three_iterations(_):
         yield lambda: next(calls) >= 3
 
     with monkeypatch.context() as patched:
@@ -439,6 +469,9 @@ def test_files_may_lie_in_folders_that_are_not_there_yet(tmp_path):
         ("cartpole --summary .", ". cannot be written: it is a folder"),
         ("cartpole --eval x.pt --eval-episodes 0", "--eval-episodes is 0, but --eval needs at least 1"),
         ("cartpole --video game.gif --eval-episodes 0", "--eval-episodes is 0, but --video shows an episode of"),
+        ("cartpole --record game.tbs --eval-episodes 0", "--eval-episodes is 0, but --record is of the evaluation"),
+        ("cartpole --record /dev/null/game.tbs", "/dev/null/game.tbs cannot be written: /dev/null is not a folder"),
+        ("cartpole --seeds 2 --record game.tbs", "--seeds and --record exclude each other"),
         ("cartpole --video game.avi", "--video writes .gif, .webp, .png, .mp4, but game.avi was given"),
         ("cartpole --video-every 3", "--video-every 3 needs --video, which names the files"),
         ("cartpole --video-every 3 --video a.gif --eval x", "--video-every and --eval exclude each other"),

@@ -1,0 +1,200 @@
+"""Humans on the live page: what is pressed becomes the actions of one agent, beside policies."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import gymnasium
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from live_page import LIMIT, Page, running
+from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.hideseek import HideSeek
+from torch_batchsim.envs.overcooked import Overcooked
+
+import torch_batchsim
+from torch_batchsim import Control, TorchVectorEnv
+from torch_batchsim.declare.controls import composed, controls_of
+
+
+def spied(env: Any) -> list[torch.Tensor]:
+    """The actions of each step, from here on."""
+    taken, step = [], env.step
+
+    def note(actions: torch.Tensor) -> Any:
+        taken.append(torch.as_tensor(actions).clone())
+        return step(actions)
+
+    env.step = note
+    return taken
+
+
+def steps(page: Page, viewer: Any, count: int) -> dict[str, Any]:
+    """Take so many, and return the frame behind them."""
+    end = viewer.steps + count
+    page.send("step", count=count)
+    return page.frame(lambda frame: frame["step"] == end)[0]
+
+
+def test_keys_push_the_cart() -> None:
+    env = TorchVectorEnv(CartPole(), 4)
+    with running(env) as viewer:
+        taken, page = spied(env), Page(viewer.url)
+        assert [control["label"] for control in page.hello["controls"]] == ["Left", "Right"]
+        assert page.hello["controls"][0] == {"label": "Left", "key": "ArrowLeft"}
+        assert {"human", "press"} <= set(page.hello["can"])
+        seat = {"world": 2, "agent": 0}
+        page.send("policy", name="still")
+        page.send("human", **seat, on=True)
+        page.send("press", **seat, control=1, on=True)
+        steps(page, viewer, 3)
+        assert [actions.tolist() for actions in taken] == 3 * [[0, 0, 1, 0]]
+        page.send("press", **seat, control=1, on=False)
+        page.send("press", **seat, control=0, on=True)
+        page.send("press", **seat, control=0, on=False)
+        steps(page, viewer, 2)
+        assert [actions[2].item() for actions in taken[3:]] == [0, 0]  # the last one goes on
+        page.send("press", **seat, control=1, on=True)
+        page.send("press", **seat, control=0, on=True)  # of two, the later
+        page.send("press", **seat, control=0, on=False)
+        steps(page, viewer, 1)
+        steps(page, viewer, 1)
+        assert [actions[2].item() for actions in taken[5:]] == [0, 1]  # a tap counts, then what is held
+        page.send("policy", name="still")
+        page.send("human", **seat, on=False)
+        assert page.text("done")["text"] == "the policy plays agent 0 of world 2"
+        frame = steps(page, viewer, 1)
+        assert taken[-1].tolist() == [0, 0, 0, 0] and "humans" not in frame
+        page.send("press", **seat, control=1, on=True)
+        assert page.text("error")["text"] == "no human plays agent 0 of world 2"
+
+
+def test_a_run_waits_for_a_human_as_long_as_a_page_is_open() -> None:
+    env = TorchVectorEnv(CartPole(), 2)
+    with running(env, speed=None) as viewer:
+        page = Page(viewer.url)
+        page.send("human", world=1, agent=0, on=True)
+        frame = page.frame(lambda frame: frame.get("humans", [{}])[0].get("waits"))[0]
+        assert frame["humans"] == [{"world": 1, "agent": 0, "waits": True, "legal": [True, True]}]
+        stands = viewer.steps
+        page.frame()
+        page.frame()
+        assert viewer.steps == stands
+        page.send("press", world=1, agent=0, control=0, on=True)
+        page.frame(lambda frame: frame["step"] > stands and not frame["humans"][0]["waits"])
+        page.socket.close()
+        seen, goes_on = viewer.steps, threading.Event()
+        for _ in range(100 * LIMIT):
+            if viewer.steps > seen + 10 and not viewer.session.play.hands:
+                goes_on.set()
+                break
+            goes_on.wait(0.01)
+        assert goes_on.is_set()
+
+
+def test_chefs_of_humans_and_policies_cook_together() -> None:
+    env = TorchVectorEnv(Overcooked(layout="cramped_room"), num_worlds=2)
+    with running(env) as viewer:
+        taken, page = spied(env), Page(viewer.url)
+        page.send("policy", name="still")  # north
+        page.send("human", world=1, agent=1, on=True)
+        steps(page, viewer, 1)
+        assert taken[-1].tolist() == [0, 0, 0, 4]  # stays
+        page.send("press", world=1, agent=1, control=4, on=True)
+        page.send("press", world=1, agent=1, control=2, on=True)
+        steps(page, viewer, 3)
+        names = [viewer.session.play.controls.each[i].label for i in (4, 2)]
+        assert names == ["Use", "Left"]
+        assert [actions[3].item() for actions in taken[1:]] == [5, 3, 3]  # a single use is not lost
+        page.send("press", world=1, agent=1, control=2, on=False)
+        page.send("press", world=1, agent=1, control=4, on=True)
+        steps(page, viewer, 2)
+        assert [actions[3].item() for actions in taken[4:]] == [5, 4]  # held, but used once
+
+
+def test_parts_of_an_action_are_pressed_together() -> None:
+    environment = HideSeek()
+    controls = controls_of(environment, environment.action_space)
+    named = {control.label: control for control in controls.each}
+    ahead, left, grab = (named[name] for name in ("Ahead", "Turn left", "Grab or let go"))
+    assert composed([], controls.idle, environment.action_space).tolist() == [5, 5, 5, 0, 0]
+    assert composed([ahead, left, grab], controls.idle, environment.action_space).tolist() == [5, 10, 7, 1, 0]
+    assert composed([ahead, named["Back"]], controls.idle, environment.action_space).tolist()[1] == 0
+
+
+def test_hanabi_is_played_by_its_legal_moves() -> None:
+    env = gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_worlds=2, turns="all")
+    with running(env.unwrapped, speed=None) as viewer:
+        taken, page = spied(env.unwrapped), Page(viewer.url)
+        labels = [control["label"] for control in page.hello["controls"]]
+        assert labels[:2] == ["Discard card 0", "Discard card 1"] and labels[9:11] == ["Play card 4", "Hint red"]
+        page.send("human", world=0, agent=1, on=True)
+        moves = []
+        for _ in range(3):
+            frame = page.frame(lambda frame: frame.get("humans", [{}])[0].get("waits"))[0]
+            legal = frame["humans"][0]["legal"]
+            mask = env.unwrapped.action_mask[1].tolist()
+            assert legal == mask[:-1] and not mask[-1] and len(labels) == 20
+            if not all(legal):
+                before = viewer.steps
+                page.send("press", world=0, agent=1, control=legal.index(False), on=True)  # does nothing
+                page.send("press", world=0, agent=1, control=legal.index(False), on=False)
+                page.frame()
+                assert viewer.steps == before
+            moves.append(legal.index(True))
+            page.send("press", world=0, agent=1, control=moves[-1], on=True)
+            page.send("press", world=0, agent=1, control=moves[-1], on=False)
+            stands = frame["step"]
+            page.frame(lambda frame, stands=stands: frame["step"] > stands and frame["humans"][0]["waits"])
+        own = [actions[1].item() for actions in taken[-8:]]
+        assert [move for move in own if move != 20][-3:] == moves and 20 in own  # the no-op while the other one moves
+
+
+class Plain(CartPole):
+    """Without controls of its own."""
+
+    controls, idle_action = (), None
+
+
+@pytest.mark.parametrize(
+    ("space", "labels", "keys"),
+    [
+        (Discrete(3), ["0", "1", "2"], ["0", "1", "2"]),
+        (Discrete(11, start=2), [str(i) for i in range(2, 13)], [*map(str, range(10)), ""]),
+        (MultiDiscrete([2, 3]), ["0: 0", "0: 1", "1: 0", "1: 1", "1: 2"], 5 * [""]),
+        (Box(-1.0, 1.0, (2,)), [], []),
+    ],
+)
+def test_other_environments_have_a_button_for_each_choice(space: Any, labels: list[str], keys: list[str]) -> None:
+    each, idle = controls_of(Plain(), space)
+    assert [control.label for control in each] == labels and [control.key for control in each] == keys and idle is None
+    assert all(control.action == i + int(space.start) for i, control in enumerate(each) if isinstance(space, Discrete))
+
+
+@pytest.mark.parametrize(
+    ("controls", "idle", "message"),
+    [
+        ((Control("Up", 2),), None, r"Plain\.controls, 'Up' must be an action of Discrete\(2\), got 2"),
+        ((Control("Up", {0: 1}),), None, r"must be an action of Discrete\(2\), got \{0: 1\}"),
+        ((Control("A", 0, "a"), Control("B", 1, "a")), None, "has the key 'a' more than once"),
+        ((), 5, r"Plain\.idle_action must be an action of Discrete\(2\), got 5"),
+        ((), "again", r"Plain\.idle_action must be an action of Discrete\(2\), got 'again'"),
+    ],
+)
+def test_controls_go_with_the_action_space(controls: Any, idle: Any, message: str) -> None:
+    environment = Plain()
+    environment.controls, environment.idle_action = controls, idle  # type: ignore[misc]
+    with pytest.raises(ValueError, match=message):
+        controls_of(environment, environment.action_space)
+
+
+@pytest.mark.parametrize("name", torch_batchsim.environment_ids())
+def test_all_environments_have_controls_of_their_space(name: str) -> None:
+    if name == "atari":
+        pytest.skip("needs ROMs")
+    env = torch_batchsim.make_vec(name, num_worlds=1)
+    space = env.unwrapped.single_action_space
+    each, _ = controls_of(env.unwrapped.environment, space)
+    assert bool(each) == (not isinstance(space, Box) or name == "cartpolecontinuous")

@@ -60,7 +60,8 @@ def tia_rom(seed: int) -> bytes:
 def atari(**options: Any) -> atari_env.Atari:
     """An environment with a ROM of our own."""
     with mock.patch.object(atari_env, "read_rom", lambda name, path: tia_rom(3)):
-        return atari_env.Atari(game="superman", full_action_set=True, noop_max=2, sticky_actions=0.25, **options)
+        given = {"full_action_set": True, "noop_max": 2, "sticky_actions": 0.25, **options}
+        return atari_env.Atari(game="superman", **given)
 
 
 def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any) -> torch_batchsim.TorchVectorEnv:

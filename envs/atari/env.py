@@ -29,7 +29,8 @@ Options, with their defaults:
 - ``sticky_actions`` (0.0): the probability, each frame, that the last action goes on
 - ``noop_max`` (30): an episode begins after 1 to so many frames without action; 0: after none
 - ``fire_at_reset`` (True): then FIRE for a frame, where the game has this action
-- ``episodic_life`` (False): an episode ends with a life; the next goes on with the game
+- ``episodic_life`` (False): an episode ends with a life; the next goes on with the game, after frames without action
+  and FIRE as at its start
 - ``clip_rewards`` (False): to their sign
 - ``max_episode_frames`` (108,000)
 - ``full_action_set`` (False)

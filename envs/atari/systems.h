@@ -108,33 +108,30 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
     Play play{machine, game, machine.facts.difficulty, true};
     const Saved *cached = memory_as<SavedConsoles>(cache).of_world;
     const bool copies = Constants::start_cached && cached->filled;
-    if (session.phase == LIFE_LOST) {
-        play.frame(0);
-    } else {
-        if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
-        // A cached console has no picture yet, so that it plays one frame at least.
-        const u32 least = copies ? 1 : 0;
-        const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : least;
-        for (u32 tries = 0; tries < 8; ++tries) {
-            if (copies) {
-                const u32 drawn = random.below(Constants::cached / Constants::games);
-                restore(play, cached[drawn * Constants::games + which]);
-                blank_pictures(machine);
+    bool goes_on = session.phase == LIFE_LOST;
+    if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
+    // A cached console has no picture yet, so that it plays one frame at least.
+    const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : copies ? 1 : 0;
+    for (u32 tries = 0; tries < 8; ++tries) {
+        if (!goes_on) session.frames = 0;
+        if (copies && !goes_on) {
+            const u32 drawn = random.below(Constants::cached / Constants::games);
+            restore(play, cached[drawn * Constants::games + which]);
+            blank_pictures(machine);
+        } else if (!goes_on) {
+            machine.tia.paddle = middle_of_paddle(machine.facts);
+            if (Constants::start_of_ale) {
+                switch_on_as_ale(machine, generator, past);
             } else {
-                machine.tia.paddle = middle_of_paddle(machine.facts);
-                if (Constants::start_of_ale) {
-                    switch_on_as_ale(machine, generator, past);
-                } else {
-                    switch_on(machine, random);
-                }
-                start_game(play, starts, which);
-                if (Constants::start_cached) break;  // to be copied
+                switch_on(machine, random);
             }
-            for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
-            if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
-            if (!game.over || Constants::start_of_ale) break;
+            start_game(play, starts, which);
+            if (Constants::start_cached) break;  // to be copied
         }
-        session.frames = 0;
+        for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
+        if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
+        if (!game.over || Constants::start_of_ale) break;
+        goes_on = false;
     }
     past.episodes += 1;
     session.action = 0;

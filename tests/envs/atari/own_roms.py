@@ -90,13 +90,13 @@ def ale_console(data: bytes, folder: Path) -> Any:
     return ale_of(path)
 
 
-def ale_of(path: str | Path) -> Any:
+def ale_of(path: str | Path, sticky_actions: float = 0.0) -> Any:
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
     ale.setInt("random_seed", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setFloat("repeat_action_probability", sticky_actions)
     ale.loadROM(str(path))
     ale.reset_game()
     return ale

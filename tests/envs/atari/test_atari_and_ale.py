@@ -21,6 +21,8 @@ roms = pytest.importorskip("ale_py.roms")
 
 FAST = "pong riverraid asterix montezuma_revenge robotank crossbow klax adventure wizard_of_wor pitfall2".split()
 
+ONE = {"num_worlds": 1, "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram"}
+
 OTHER_PICTURES = ("tic_tac_toe_3d",)  # while it thinks, for frames of 25,000 instructions
 
 
@@ -73,6 +75,53 @@ ALL = list(GAMES)
 @pytest.mark.parametrize("first", range(0, len(ALL), 17))
 def test_games_for_long(first: int) -> None:
     lockstep(ALL[first : first + 17], 2000, 1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["breakout", "seaquest"])
+def test_ale_pys_sticky_actions(name: str) -> None:
+    """What sticks is decided before each frame: the action given counts, or the last frame's, in an episode's first
+    frame NOOP. Decided as ale-py does, by two draws a frame, of which the second is another player's."""
+    sticky, env = ale_of(roms.get_rom_path(name), 0.25), torch_batchsim.make_vec(Atari, game=name, **ONE, **AS_ALE)
+    stays = np.random.RandomState(1).randint(0, 2**32, 2 * 1700, np.uint32)[::2] < 2**30
+    env.reset(seed=0)
+    held, episodes = 0, 0
+    for frame, (given, stay) in enumerate(zip(actions_of(name, 2), stays, strict=False)):
+        held = held if stay else given
+        assert sticky.act(ale_py.Action(given)) == env.step(torch.tensor([held]))[1][0]
+        np.testing.assert_array_equal(env.sim.tensor("Ram.bytes")[0], sticky.getRAM(), f"{name}, frame {frame}")
+        if sticky.game_over():
+            sticky.reset_game()
+            env.reset(options={"reset_mask": torch.tensor([True])})
+            held, episodes = 0, episodes + 1
+    assert episodes > 0
+    env.close()
+
+
+@pytest.mark.full
+def test_sticky_actions_are_drawn_for_each_frame_and_world() -> None:
+    options = {**AS_ALE, "full_action_set": True, "sticky_actions": 0.25}
+    env = torch_batchsim.make_vec(Atari, game="pong", **{**ONE, "num_worlds": 64}, **options)
+    plain = ale_of(roms.get_rom_path("pong"))
+    env.reset(seed=1)
+    legal = torch.tensor([int(action) for action in GAMES["pong"].minimal_actions])
+    before, played = torch.zeros(64, dtype=torch.int64), []
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        given = legal[torch.randint(0, len(legal), (64,), generator=generator)]
+        env.step(given)
+        now = env.sim.tensor("Session.action").long()
+        assert ((now == given) | (now == before)).all()
+        played.append((given != before, now != given))
+        before = now.clone()
+        plain.act(ale_py.Action(int(now[0])))
+        np.testing.assert_array_equal(env.sim.tensor("Ram.bytes")[0], plain.getRAM())
+    shows, stayed = (torch.stack(each) for each in zip(*played, strict=True))
+    again = shows[1:] & shows[:-1] & stayed[:-1]  # after one that stayed
+    for where, found in ((shows, stayed), (again, stayed[1:])):
+        deviation = (0.25 * 0.75 / int(where.sum())) ** 0.5
+        assert abs(float(found[where].float().mean()) - 0.25) < 4 * deviation < 0.04
+    env.close()
 
 
 @pytest.mark.full

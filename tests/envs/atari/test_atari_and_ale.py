@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 from own_roms import AS_ALE, ale_of
+from support import assert_same_bits, snapshot
 from torch_batchsim.envs.atari.env import Atari
 from torch_batchsim.envs.atari.games import GAMES
 
 import torch_batchsim
+from torch_batchsim import Simulator
 
 ale_py = pytest.importorskip("ale_py")
 roms = pytest.importorskip("ale_py.roms")
@@ -75,6 +77,23 @@ ALL = list(GAMES)
 @pytest.mark.parametrize("first", range(0, len(ALL), 17))
 def test_games_for_long(first: int) -> None:
     lockstep(ALL[first : first + 17], 2000, 1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("obs", ["rgb", "84x84"])
+def test_games_play_in_a_checked_build(obs: str) -> None:
+    """A cartridge of each kind: no index is out of its range, and bits are those of an ordinary build."""
+    made = Atari(game=[name for name in FAST if name != "pong"], obs=obs, start="cached", sticky_actions=0.25)
+    sims = [Simulator(made, 2 * len(made.games), num_threads=1, checks=checks) for checks in (True, False)]
+    generator = torch.Generator().manual_seed(0)
+    for sim in sims:
+        sim.reset(seed=0)
+    for _ in range(40):
+        actions = torch.randint(0, 18, (sims[0].num_worlds, 1), generator=generator)
+        for sim in sims:
+            sim.tensor("Console.Choice.action")[:] = actions
+            sim.step()
+    assert_same_bits(*(snapshot(sim) for sim in sims))
 
 
 @pytest.mark.full

@@ -269,6 +269,7 @@ def test_executors_have_the_same_bits(obs: str, start: str) -> None:
     made = atari(obs=obs, start=start)
     program = Program(made)
     first = played(made, 3)
-    assert_same_bits(first, played(made, 3, executor="per_world"))
+    for options in ({"executor": "per_world"}, {"checks": True}):
+        assert_same_bits(first, played(made, 3, **options))
     for executor in EXECUTORS["cuda"]:
         assert_same_bits(first, played(made, 3, _library=emulation.load(program, executor)))

@@ -170,6 +170,7 @@ class Plug(Struct):  # what a console must know of its game
     lines: i32
     most_turn: i32
     mode: i32
+    first_mode: i32
     shown_at: u8
     presses: u8
     title: u8
@@ -392,12 +393,12 @@ class Atari(Environment):
 
     def _plug(self, i: int) -> dict[str, Any]:
         facts, actions = self.games[i], self._actions(i)
-        mode = self.modes[i]
         return {
             "first_line": facts.ystart,
             "lines": facts.lines,
             "most_turn": facts.most_turn,
-            "mode": mode if facts.name in ("double_dunk", "video_cube") else facts.shown_mode(mode),
+            "mode": facts.selected_mode(self.modes[i]),
+            "first_mode": facts.selected_mode(facts.modes[0]),
             "shown_at": facts.shown_at,
             "presses": facts.presses,
             "title": int(facts.title),

@@ -45,17 +45,21 @@ TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, 
     for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(next_draw(generator, past));
     next_draw(generator, past);
     switch_on_as_ale(machine, generator, past);
+    const i32 mode = play.mode;
     const u32 difficulty = play.difficulty;
     play.judged = false;
     play.difficulty = machine.facts.difficulty_of_rom;
     machine.finds_out = true;
     play.frames(0, 60);
     machine.finds_out = false;
-    play.difficulty = difficulty;
+    play.difficulty = 0;
+    play.mode = machine.facts.first_mode;
     switch_on_as_ale(machine, generator, past);
     machine.tia.paddle = middle_of_paddle(machine.facts);
     switch_on_as_ale(machine, generator, past);
     start_game(play, starts, which);
+    play.mode = mode;
+    play.difficulty = difficulty;
 }
 
 // A console between two frames.
@@ -105,7 +109,7 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
     const u32 which = world.id % Constants::games;
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
     machine.drawing = Constants::pictures;
-    Play play{machine, game, machine.facts.difficulty, true};
+    Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true};
     const Saved *cached = memory_as<SavedConsoles>(cache).of_world;
     const bool copies = Constants::start_cached && cached->filled;
     bool goes_on = session.phase == LIFE_LOST;
@@ -148,7 +152,7 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
     const u32 which = world.id % Constants::games;
     const Plug &plug = plugs.games[which];
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
-    Play play{machine, game, plug.difficulty, true};
+    Play play{machine, game, plug.mode, plug.difficulty, true};
     const u32 chosen = plug.actions[u32(choice.action) % 18];
 
     // Pictures of all but the last two frames show only where a game ends early, or a picture has less lines than the

@@ -90,7 +90,7 @@ def ale_console(data: bytes, folder: Path) -> Any:
     return ale_of(path)
 
 
-def ale_of(path: str | Path, sticky_actions: float = 0.0) -> Any:
+def ale_of(path: str | Path, sticky_actions: float = 0.0, mode: int | None = None, difficulty: int = 0) -> Any:
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -98,5 +98,8 @@ def ale_of(path: str | Path, sticky_actions: float = 0.0) -> Any:
     ale.setInt("random_seed", 1)
     ale.setFloat("repeat_action_probability", sticky_actions)
     ale.loadROM(str(path))
+    if mode is not None:
+        ale.setMode(mode)
+        ale.setDifficulty(difficulty)
     ale.reset_game()
     return ale

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,16 @@ ONE = {"num_worlds": 1, "num_threads": 1, "autoreset_mode": "Disabled", "obs": "
 OTHER_PICTURES = ("tic_tac_toe_3d",)  # while it thinks, for frames of 25,000 instructions
 
 
+TODAY = int(os.environ.get("ATARI_SEED", date.today().toordinal()))  # full tests compare other episodes each day
+
+
+def settings_of(name: str, seed: int) -> tuple[int, int]:
+    """A mode and a difficulty. Adventure's further modes begin after frames that ale-py draws, so it has its first."""
+    chosen, facts = random.Random(f"mode {name} {seed}"), GAMES[name]
+    mode = facts.modes[0] if name == "adventure" else chosen.choice(facts.modes)
+    return int(mode), int(chosen.choice(facts.difficulties.split()))
+
+
 def actions_of(name: str, seed: int) -> Any:
     """The game's own actions, each held for 1 to 15 frames."""
     chosen = random.Random(f"{name} {seed}")
@@ -36,11 +48,15 @@ def actions_of(name: str, seed: int) -> Any:
         yield from [action] * chosen.randint(1, 15)
 
 
-def lockstep(names: list[str], frames: int, seed: int) -> None:
-    """A world for each game, beside a console of ale-py's."""
+def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False) -> None:
+    """A world for each game, beside a console of ale-py's; with modes and difficulties by the seed, or the first."""
     options = {"num_worlds": len(names), "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True}
     env = torch_batchsim.make_vec(Atari, game=names, **options, **AS_ALE)
-    ales = [ale_of(roms.get_rom_path(name)) for name in names]
+    settings = [settings_of(name, seed) if with_modes else (GAMES[name].modes[0], 0) for name in names]
+    ales = [ale_of(roms.get_rom_path(name), 0.0, *each) for name, each in zip(names, settings, strict=True)]
+    shown = [GAMES[name].selected_mode(mode) for name, (mode, _) in zip(names, settings, strict=True)]
+    env.sim.tensor("Plugs.games.mode")[:] = torch.tensor(shown)
+    env.sim.tensor("Plugs.games.difficulty")[:] = torch.tensor([difficulty for _, difficulty in settings])
     actions = [actions_of(name, seed) for name in names]
     env.reset(seed=0)
     tensor = env.sim.tensor
@@ -53,7 +69,7 @@ def lockstep(names: list[str], frames: int, seed: int) -> None:
         chosen = [next(each) for each in actions]
         rams, pictures, now = tensor("Ram.bytes"), tensor("Picture.pixels"), tensor("Tia.picture")
         for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
-            where = f"{name}, frame {frame}"
+            where = f"{name}, mode and difficulty {settings[world]}, seed {seed}, frame {frame}"
             np.testing.assert_array_equal(rams[world], ale.getRAM(), f"RAM: {where}")
             if frame % 7 == 0 and name not in OTHER_PICTURES:
                 picture = pictures[world, int(now[world]), : GAMES[name].lines]
@@ -62,7 +78,8 @@ def lockstep(names: list[str], frames: int, seed: int) -> None:
         _, rewards, terminations, _, infos = env.step(torch.tensor(chosen))
         for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
             found = float(rewards[world]), bool(terminations[world]), int(infos["lives"][world])
-            assert found == (theirs[world], ale.game_over(), ale.lives()), f"{name}, frame {frame}"
+            expected = theirs[world], ale.game_over(), ale.lives()
+            assert found == expected, f"{name} {settings[world]}, seed {seed}, frame {frame}"
     env.close()
 
 
@@ -71,12 +88,22 @@ def test_games_as_in_ale() -> None:
 
 
 ALL = list(GAMES)
+GROUPS = [ALL[first : first + 26] for first in range(0, len(ALL), 26)]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(0, len(ALL), 17))
-def test_games_for_long(first: int) -> None:
-    lockstep(ALL[first : first + 17], 2000, 1)
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{names[0]}..{names[-1]}")
+def test_all_games_as_in_ale(names: list[str]) -> None:
+    """In modes and difficulties of today."""
+    lockstep(names, 250, TODAY, with_modes=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{names[0]}..{names[-1]}")
+def test_games_for_long(names: list[str]) -> None:
+    """10,000 frames: of a game in each group, which changes from day to day; ``ATARI_GAMES=all``: of all."""
+    some = names if os.environ.get("ATARI_GAMES") == "all" else [names[TODAY % len(names)]]
+    lockstep(some, 10_000, TODAY, with_modes=True)
 
 
 @pytest.mark.full

@@ -29,18 +29,21 @@ Options, with their defaults:
 - ``sticky_actions`` (0.0): the probability, each frame, that the last action goes on
 - ``noop_max`` (30): an episode begins after 1 to so many frames without action; 0: after none
 - ``fire_at_reset`` (True): then FIRE for a frame, where the game has this action
-- ``episodic_life`` (False): an episode ends with a life; the next goes on with the game
+- ``episodic_life`` (False): an episode ends with a life; the next goes on with the game, after frames without action
+  and FIRE as at its start
 - ``clip_rewards`` (False): to their sign
 - ``max_episode_frames`` (108,000)
 - ``full_action_set`` (False)
-- ``start`` (``"noop"``): each episode begins with other bytes in RAM, drawn by the world; ``"ale"``: with those of
-  ale-py, in the order of its episodes
+- ``start`` (``"noop"``): each episode begins with other bytes in RAM, drawn by the world; ``"cached"``: as one of 32
+  such consoles, which have started before; ``"ale"``: with the bytes of ale-py, in the order of its episodes
+- ``format`` (``"auto"``: the game's, as ale-py finds it): ``"ntsc"`` or ``"pal"``, the television's palette and lines
 - ``pictures`` (False): with ``obs="ram"``, keeps pictures, which ``render`` needs
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from os import PathLike
@@ -57,6 +60,7 @@ from torch_batchsim import (
     Option,
     Parameters,
     Reward,
+    Simulator,
     Struct,
     TaskGraph,
     boolean,
@@ -80,6 +84,7 @@ MAPPERS = {"2K": 0, "4K": 0, "F8": 1, "F8SC": 1, "F6": 2, "F6SC": 2, "E0": 3, "F
 BANKS = 16384  # bytes of the largest ROM
 DRAWS = 8192  # of ale-py's generator that are kept
 SEED_OF_ALE = 4753849
+CACHED = 32  # consoles of a game that start="cached" keeps
 BEFORE, AFTER = 28, 8  # the most frames and runs of frames that a game's start needs
 
 
@@ -115,10 +120,10 @@ class Tia(Component):
     paddle: i32  # ohms
     collisions: u16
     lines: u16  # of the last frame
+    unfinished: u16  # frames since the last one that ended by itself
     left: u8  # clocks to the end of the line
     line: u8  # of the picture
     picture: u8  # which one is drawn
-    unfinished: u8  # the last frame did not end by itself
     draws_all: u8  # pictures of the last step had less lines than the screen
     blanked: u8
     dumped: u8
@@ -157,8 +162,7 @@ class Session(Component):
     frames: i32  # of this episode
     lives: i16
     action: u8  # that of the last frame
-    first: boolean  # no step has been played
-    goes_on: boolean  # the episode has ended with a life, and the game has not
+    phase: u8  # BEGUN until a step is played, PLAYED, or LIFE_LOST where that has ended the episode, not the game
 
 
 class Plug(Struct):  # what a console must know of its game
@@ -166,6 +170,7 @@ class Plug(Struct):  # what a console must know of its game
     lines: i32
     most_turn: i32
     mode: i32
+    first_mode: i32
     shown_at: u8
     presses: u8
     title: u8
@@ -209,7 +214,8 @@ class Atari(Environment):
         stack_start=Option("copies", choices=("copies", "zeros"), help="what the stack holds at first"),
         maximum=Option(True, help="shows the brighter one of the last two frames"),
         frame_skip=Option(4, minimum=1, maximum=64, help="frames of a step"),
-        start=Option("noop", choices=("noop", "ale"), help="what RAM holds at first"),
+        start=Option("noop", choices=("noop", "cached", "ale"), help="what RAM holds at first"),
+        format=Option("auto", choices=("auto", "ntsc", "pal"), help="the television"),
         episodic_life=Option(False, help="an episode ends with a life"),
         full_action_set=Option(False, help="18 actions, not those of the game"),
     )
@@ -224,7 +230,8 @@ class Atari(Environment):
     observation, action = "Console.View", "Console.Choice"
     info = {"lives": "Game.lives", "score": "Game.score", "frames": "Session.frames"}
     faults = {
-        "instruction_halts": "an instruction halts the processor, opcode {value}: the ROM or its state is damaged"
+        "instruction_halts": "an instruction halts the processor, opcode {value}: the ROM or its state is damaged",
+        "frames_never_end": "no frame has ended by itself in the last {value}: the ROM or its state is damaged",
     }
     metadata = {"render_fps": 15, "score": "score"}
     training = TRAINING
@@ -253,6 +260,8 @@ class Atari(Environment):
             raise ValueError("game must be one name or a list of at least one, got an empty list")
         super().__init__(game=", ".join(names), **options)
         self.games = tuple(facts_of(name) for name in names)
+        if self.constants.format != "auto":
+            self.games = tuple(replace(one, pal=self.constants.format == "pal") for one in self.games)
         self.modes = [one.checked_mode(mode) for one in self.games]
         self.difficulties = [one.checked_difficulty(difficulty) for one in self.games]
         self.roms = np.stack([_padded(read_rom(one.name, rom)) for one in self.games])
@@ -270,8 +279,12 @@ class Atari(Environment):
             two_frames=constants.maximum and constants.frame_skip > 1,
             fills_stack=constants.stack_start == "copies",
             start_of_ale=constants.start == "ale",
+            start_cached=constants.start == "cached",
+            cached=CACHED * len(self.games) if constants.start == "cached" else 1,
             **games_constants(self.games),
         )
+        self.add_constants(saved_bytes=self._saved_layout[1])
+        self._fills_cache = False
 
     @classmethod
     def described_options(cls) -> dict[str, Any]:
@@ -314,6 +327,17 @@ class Atari(Environment):
         ]
 
     @property
+    def _saved_layout(self) -> tuple[dict[type[Component], int], int]:
+        """The components of ``Saved`` in systems.h with their places in it, and its bytes."""
+        places, end = {}, 4  # after `filled`
+        for part in self.singletons:
+            if part.__name__ in ("Cpu", "Ram", "Riot", "Tia", "Cartridge", "Game", "CartridgeRam"):
+                places[part] = -(-end // part.alignment) * part.alignment
+                end = places[part] + part.layout.size
+        widest = max(part.alignment for part in places)
+        return places, -(-end // widest) * widest
+
+    @property
     def kept(self) -> list[type[Component]]:
         if self.constants.episodic_life:
             return self.singletons
@@ -324,8 +348,8 @@ class Atari(Environment):
         lines, stack = self.lines, self.constants.stack
         views = {
             "ram": component("View", bytes=u8[128]),
-            "rgb": component("View", pixels=u8[lines * 160 * 3]),
-            "gray": component("View", pixels=u8[lines * 160]),
+            "rgb": component("View", pixels=u8[lines, 160, 3]),
+            "gray": component("View", pixels=u8[lines, 160]),
             "84x84": component("View", pixels=u8[stack, 84, 84]),
         }
         return [Archetype("Console", Choice, views[self.constants.obs], Reward, count=1)]
@@ -351,6 +375,7 @@ class Atari(Environment):
             component("Roms", bytes=u8[count, BANKS]),
             component("Starts", before=Before[count], after=After[count]),
             component("Generator", draws=u32[DRAWS]),
+            component("Cache", words=u32[self.constants.cached * self.constants.saved_bytes // 4]),
             *([Palette] if self.constants.obs != "ram" else []),
         ]
 
@@ -362,17 +387,18 @@ class Atari(Environment):
             "Roms.bytes": self.roms,
             **self._starts(),
             "Generator.draws": draws,
+            **self._cache,
             **({"Palette.shades": palette()} if self.constants.obs != "ram" else {}),
         }
 
     def _plug(self, i: int) -> dict[str, Any]:
         facts, actions = self.games[i], self._actions(i)
-        mode = self.modes[i]
         return {
             "first_line": facts.ystart,
             "lines": facts.lines,
             "most_turn": facts.most_turn,
-            "mode": mode if facts.name in ("double_dunk", "video_cube") else facts.shown_mode(mode),
+            "mode": facts.selected_mode(self.modes[i]),
+            "first_mode": facts.selected_mode(facts.modes[0]),
             "shown_at": facts.shown_at,
             "presses": facts.presses,
             "title": int(facts.title),
@@ -404,6 +430,24 @@ class Atari(Environment):
             "Starts.after.actions": np.array([[action for action, _ in runs] for runs in filled]),
             "Starts.after.frames": np.array([[frames for _, frames in runs] for runs in filled]),
         }
+
+    @cached_property
+    def _cache(self) -> dict[str, Any]:
+        """Consoles that this environment itself has started: one that has none to copy keeps what it starts."""
+        if self.constants.start != "cached" or self._fills_cache:
+            return {}
+        filler = object.__new__(type(self))  # a copy, with these ROMs: copy() would make it from arguments
+        vars(filler).update(vars(self), _fills_cache=True)
+        sim = Simulator(filler, self.constants.cached, device="cpu")
+        sim.reset(seed=0)
+        saved = np.zeros((self.constants.cached, self.constants.saved_bytes), np.uint8)
+        for part, place in self._saved_layout[0].items():
+            for field in part.layout.fields:
+                values = sim.tensor(f"{part.__name__}.{field.name}").contiguous().numpy()
+                values = values.reshape(len(saved), -1).view(np.uint8)
+                saved[:, place + field.offset :][:, : values.shape[1]] = values
+        saved[:, 0] = 1  # filled
+        return {"Cache.words": saved.reshape(-1).view(np.uint32)}
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         if not self.draws:

@@ -101,6 +101,10 @@ class Facts:
             return mode + 6 * (mode // 10)  # decimal digits
         return self.shown_as[0] + self.shown_as[1] * mode
 
+    def selected_mode(self, mode: int) -> int:
+        """The number by which a start selects it: that which the game shows, but where it selects by a menu."""
+        return mode if self.name in ("double_dunk", "video_cube") else self.shown_mode(mode)
+
     @property
     def before_actions(self) -> tuple[Action, ...]:
         return _frames(self.before)

@@ -7,7 +7,7 @@ TBS_SYSTEM void look_at_screen(World &world, const Picture &picture, const Tia &
                                const Plugs &plugs, const Palette &palette, View &view, Warp &warp) {
     const Shown all = shown(picture, tia, session, plugs.games[world.id % Constants::games], palette);
     const u32 size = all.lines * COLUMNS * Constants::channels;
-    u8 *to = view.pixels;
+    u8 *to = static_cast<u8 *>(static_cast<void *>(&view));  // [lines][160], or [lines][160][3]
     if (Constants::channels == 3) {
         show_rgb(all.before, all.now, all.shades, all.lines, to, warp);
     } else {

@@ -15,6 +15,6 @@ struct Shown {
 TBS_FUNCTION Shown shown(const Picture &picture, const Tia &tia, const Session &session, const Plug &plug,
                          const Palette &palette) {
     const u8 *pixels = &picture.pixels[0][0][0];
-    const u32 now = tia.picture, before = Constants::two_frames && !session.first ? 1 - now : now;
+    const u32 now = tia.picture, before = Constants::two_frames && session.phase != BEGUN ? 1 - now : now;
     return {pixels + before * PICTURE, pixels + now * PICTURE, palette.shades[plug.pal], u32(plug.lines)};
 }

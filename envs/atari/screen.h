@@ -122,7 +122,8 @@ TBS_FUNCTION void shift_stack(u8 *stack, Group &group) {
     }
 }
 
-// At an episode's start OpenAI's and gymnasium's wrappers fill the stack with the first frame; EnvPool leaves zeros.
+// At an episode's start OpenAI's and gymnasium's wrappers and EnvPool fill the stack with the first frame; ale-py's own
+// batches of environments leave zeros.
 template <u32 frames, class Group>
 TBS_FUNCTION void fill_stack(u8 *stack, Group &group) {
     constexpr u32 size = SMALL * SMALL;

@@ -14,6 +14,7 @@
 #include "console/frame.h"
 #include "console/start.h"
 
+constexpr u8 BEGUN = 0, PLAYED = 1, LIFE_LOST = 2;  // phases of a session
 constexpr u32 EXTRA_RAM = Constants::cartridge_ram ? 128 : 0;
 constexpr u32 FIRST_RESET = 129;  // the draw of the generator of ale-py's consoles for the second time they are reset
 
@@ -44,35 +45,84 @@ TBS_FUNCTION void construct_as_ale(Play &play, const Starts &starts, u32 which, 
     for (u32 i = 0; i < 128; ++i) machine.ram.bytes[i] = u8(next_draw(generator, past));
     next_draw(generator, past);
     switch_on_as_ale(machine, generator, past);
+    const i32 mode = play.mode;
     const u32 difficulty = play.difficulty;
     play.judged = false;
     play.difficulty = machine.facts.difficulty_of_rom;
     machine.finds_out = true;
     play.frames(0, 60);
     machine.finds_out = false;
-    play.difficulty = difficulty;
+    play.difficulty = 0;
+    play.mode = machine.facts.first_mode;
     switch_on_as_ale(machine, generator, past);
     machine.tia.paddle = middle_of_paddle(machine.facts);
     switch_on_as_ale(machine, generator, past);
     start_game(play, starts, which);
+    play.mode = mode;
+    play.difficulty = difficulty;
+}
+
+// A console between two frames.
+struct Saved {
+    u32 filled;
+    Cpu cpu;
+    Ram ram;
+    Riot riot;
+    Tia tia;
+    Cartridge cartridge;
+    Game game;
+    CartridgeRam extra;
+};
+static_assert(sizeof(Saved) == Constants::saved_bytes, "env.py packs consoles as this struct has them");
+
+struct SavedConsoles {  // the memory of Cache: world i's, as it began, for each i
+    Saved of_world[Constants::cached];
+};
+
+TBS_FUNCTION Saved saved(const Play &play) {
+    const Machine &machine = play.machine;
+    return {1, machine.cpu, machine.ram, machine.riot, machine.tia, machine.cartridge, play.game, machine.extra};
+}
+
+TBS_FUNCTION void restore(Play &play, const Saved &from) {
+    Machine &machine = play.machine;
+    machine.cpu = from.cpu;
+    machine.riot = from.riot;
+    machine.tia = from.tia;
+    play.game = from.game;
+    machine.ram = from.ram;
+    machine.cartridge = from.cartridge;
+    machine.extra = from.extra;
+}
+
+TBS_FUNCTION void report(World &world, const Machine &machine) {
+    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+    if (machine.tia.unfinished == MOST_UNFINISHED) world.fail(Fault::frames_never_end, MOST_UNFINISHED);
 }
 
 TBS_FUNCTION u8 *pictures_of(Picture &picture) { return Constants::pictures ? &picture.pixels[0][0][0] : nullptr; }
 
 TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
                       Picture &picture, Game &game, Past &past, Session &session, const Plugs &plugs, const Roms &roms,
-                      const Starts &starts, const Generator &generator) {
+                      const Starts &starts, const Generator &generator, const Cache &cache) {
     Random &random = world.random();
     const u32 which = world.id % Constants::games;
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
     machine.drawing = Constants::pictures;
-    Play play{machine, game, machine.facts.difficulty, true};
-    if (session.goes_on) {
-        play.frame(0);
-    } else {
-        if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
-        const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : 0;
-        for (u32 tries = 0; tries < 8; ++tries) {
+    Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true};
+    const Saved *cached = memory_as<SavedConsoles>(cache).of_world;
+    const bool copies = Constants::start_cached && cached->filled;
+    bool goes_on = session.phase == LIFE_LOST;
+    if (Constants::start_of_ale && past.episodes == 0) construct_as_ale(play, starts, which, generator, past);
+    // A cached console has no picture yet, so that it plays one frame at least.
+    const u32 idle = world.parameters.noop_max > 0 ? random.integer(1, world.parameters.noop_max) : copies ? 1 : 0;
+    for (u32 tries = 0; tries < 8; ++tries) {
+        if (!goes_on) session.frames = 0;
+        if (copies && !goes_on) {
+            const u32 drawn = random.below(Constants::cached / Constants::games);
+            restore(play, cached[drawn * Constants::games + which]);
+            blank_pictures(machine);
+        } else if (!goes_on) {
             machine.tia.paddle = middle_of_paddle(machine.facts);
             if (Constants::start_of_ale) {
                 switch_on_as_ale(machine, generator, past);
@@ -80,18 +130,18 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
                 switch_on(machine, random);
             }
             start_game(play, starts, which);
-            for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
-            if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
-            if (!game.over || Constants::start_of_ale) break;
+            if (Constants::start_cached) break;  // to be copied
         }
-        session.frames = 0;
+        for (u32 i = 0; i < idle && !game.over; ++i) play.frame(0);
+        if (world.parameters.fire_at_reset && machine.facts.fires && !game.over) play.frame(1);
+        if (!game.over || Constants::start_of_ale) break;
+        goes_on = false;
     }
     past.episodes += 1;
-    session.goes_on = 0;
     session.action = 0;
-    session.first = 1;
+    session.phase = BEGUN;
     session.lives = game.lives;
-    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+    report(world, machine);
 }
 
 TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
@@ -102,18 +152,12 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
     const u32 which = world.id % Constants::games;
     const Plug &plug = plugs.games[which];
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
-    Play play{machine, game, plug.difficulty, true};
+    Play play{machine, game, plug.mode, plug.difficulty, true};
     const u32 chosen = plug.actions[u32(choice.action) % 18];
 
     // Pictures of all but the last two frames show only where a game ends early, or a picture has less lines than the
     // screen. Then the step is played once more.
-    const Cpu cpu_before = cpu;
-    const Ram ram_before = ram;
-    const Riot riot_before = riot;
-    const Tia tia_before = tia;
-    const Cartridge cartridge_before = cartridge;
-    const CartridgeRam extra_before = extra;
-    const Game game_before = game;
+    const Saved before = saved(play);
     u8 actions[skip];
     i32 sum = 0, ran = 0;
     bool complete = true;
@@ -129,15 +173,9 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
         if (session.frames + ran >= world.parameters.max_episode_frames) break;
     }
     session.frames += ran;
-    session.first = 0;
+    session.phase = PLAYED;
     if (Constants::pictures && !draws_all && (ran < skip || !complete)) {
-        cpu = cpu_before;
-        ram = ram_before;
-        riot = riot_before;
-        tia = tia_before;
-        cartridge = cartridge_before;
-        extra = extra_before;
-        game = game_before;
+        restore(play, before);
         machine.drawing = true;
         for (i32 i = 0; i < ran; ++i) play.frame(actions[i]);
     }
@@ -147,9 +185,9 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
     episode.terminated = game.over;
     if (Constants::episodic_life && !game.over && game.lives < session.lives && game.lives > 0) {
         episode.terminated = true;
-        session.goes_on = 1;
+        session.phase = LIFE_LOST;
     }
     session.lives = game.lives;
     episode.truncated = !episode.terminated && session.frames >= world.parameters.max_episode_frames;
-    if (machine.jam) world.fail(Fault::instruction_halts, machine.jam);
+    report(world, machine);
 }

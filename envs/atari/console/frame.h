@@ -21,6 +21,11 @@ TBS_FUNCTION void begin_lines(Machine &machine) {
     tia.line = 0;
 }
 
+TBS_FUNCTION void blank_pictures(Machine &machine) {
+    if (!machine.pictures) return;
+    for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
+}
+
 // Switches the console on: `draw` is a number of the console's generator. RAM stays as it is.
 TBS_FUNCTION void power(Machine &machine, u32 draw) {
     machine.riot = Riot{};
@@ -38,9 +43,7 @@ TBS_FUNCTION void power(Machine &machine, u32 draw) {
     machine.cpu.flags = 0x30;
     const u32 first = read(machine, 0xFFFC, 0, 0);
     machine.cpu.pc = u16(first | u32{read(machine, 0xFFFD, first, 0)} << 8);
-    if (machine.pictures) {
-        for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
-    }
+    blank_pictures(machine);
 }
 
 // The time begins anew with each frame.
@@ -84,7 +87,7 @@ TBS_CALLED bool run_frame(Machine &machine) {
         tia.unfinished = 0;
     } else {
         if (!tia.unfinished) grey_rest(machine, lines - machine.facts.first_line);
-        tia.unfinished = 1;
+        tia.unfinished = u16(min(tia.unfinished + 1, MOST_UNFINISHED));
     }
     return tia.last == machine.stop;
 }

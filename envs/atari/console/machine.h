@@ -4,6 +4,7 @@
 constexpr i32 LINE = 228, BLANK = 68, WIDTH = 160;  // colour clocks of a line, of its blank part, of what is seen
 constexpr i32 NEVER = 0x7FFFFFFF;
 constexpr i32 MOST_INSTRUCTIONS = 25000;  // of a frame
+constexpr i32 MOST_UNFINISHED = 3600;  // frames in a row that so many end; games that think have some dozens
 
 constexpr u32 PLAYER0 = 0, PLAYER1 = 1, MISSILE0 = 2, MISSILE1 = 3, BALL = 4, PLAYFIELD = 5, OBJECTS = 6;
 

@@ -5,6 +5,7 @@
 struct Play {
     Machine &machine;
     Game &game;
+    i32 mode;
     u32 difficulty;
     bool judged;
 
@@ -22,10 +23,10 @@ struct Play {
 
 constexpr u32 MOST_PRESSES = 600;  // of SELECT, until a game shows its mode; no game needs as many
 
-TBS_FUNCTION void select_mode(Play &play, u32 wanted) {
+TBS_FUNCTION void select_mode(Play &play) {
     const Plug &facts = play.machine.facts;
     for (u32 i = 0; i < MOST_PRESSES; ++i) {
-        if (mode_of(play.memory(), Title(play.game.title), facts.shown_at) == i32(wanted)) return;
+        if (mode_of(play.memory(), Title(play.game.title), facts.shown_at) == play.mode) return;
         play.frames(PRESS_SELECT, facts.presses);
         play.frame(0);
     }
@@ -40,14 +41,14 @@ TBS_FUNCTION void next_line_of_menu(Play &play) {
     }
 }
 
-TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
+TBS_FUNCTION void choose_from_menu(Play &play) {
     constexpr u8 bits[4] = {0x08, 0x10, 0x04, 0x20};
     play.frame(PRESS_SELECT);
     play.frame(0);
     next_line_of_menu(play);
     next_line_of_menu(play);
     for (u32 line = 0; line < 4; ++line) {
-        const bool wanted = mode >> line & 1;
+        const bool wanted = play.mode >> line & 1;
         for (u32 i = 0; i < MOST_PRESSES && bool(play.machine.ram.bytes[0] & bits[line]) != wanted; ++i) {
             play.frame(wanted ? 3 : 4);
             play.frame(0);
@@ -59,19 +60,18 @@ TBS_FUNCTION void choose_from_menu(Play &play, u32 mode) {
     play.frame(0);
 }
 
-// Video Cube: SELECT changes the kind of game, RIGHT the cube. Cubes count from 1.
-TBS_FUNCTION void choose_cube(Play &play, u32 mode) {
+// Video Cube: SELECT, released in every third frame, changes the kind of game; RIGHT the cube. Cubes count from 1.
+TBS_FUNCTION void choose_cube(Play &play) {
     constexpr u8 kinds[3] = {0, 2, 8};
-    const i32 cube = max(i32(mode / 100), 1);
+    const i32 cube = max(play.mode / 100, 1);
     play.frames(PRESS_RESET, 4);
-    for (u32 i = 0; i < MOST_PRESSES && play.memory().decimal(0x9F) != cube; ++i) {
-        play.frame(3);
-        play.frame(0);
+    const u8 kind = kinds[play.mode % 100];
+    const bool pressed = (play.machine.ram.bytes[0x7B] & 31) != kind;
+    for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kind; ++i) {
+        play.frame(i % 3 < 2 ? PRESS_SELECT : 0);
     }
-    for (u32 i = 0; i < MOST_PRESSES && (play.machine.ram.bytes[0x7B] & 31) != kinds[mode % 100]; ++i) {
-        play.frames(PRESS_SELECT, 2);
-        play.frame(0);
-    }
+    if (pressed) play.frame(PRESS_RESET);
+    for (u32 i = 0; i < 2 * MOST_PRESSES && play.memory().decimal(0x9F) != cube; ++i) play.frame(3);
 }
 
 // From a console that has just been switched on.
@@ -84,11 +84,11 @@ TBS_FUNCTION void start_game(Play &play, const Starts &starts, u32 which) {
     play.judged = true;
     for (u32 i = 0; i < starts.before[which].count; ++i) play.frame(starts.before[which].actions[i]);
     if (facts.title == DOUBLE_DUNK) {
-        choose_from_menu(play, facts.mode);
+        choose_from_menu(play);
     } else if (facts.title == VIDEO_CUBE) {
-        choose_cube(play, facts.mode);
+        choose_cube(play);
     } else if (facts.shown_at != 0) {
-        select_mode(play, facts.mode);
+        select_mode(play);
     }
     if (facts.has_modes) play.frames(PRESS_RESET, 4);
     play.frames(PRESS_RESET, 4);

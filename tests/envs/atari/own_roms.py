@@ -60,7 +60,8 @@ def tia_rom(seed: int) -> bytes:
 def atari(**options: Any) -> atari_env.Atari:
     """An environment with a ROM of our own."""
     with mock.patch.object(atari_env, "read_rom", lambda name, path: tia_rom(3)):
-        return atari_env.Atari(game="superman", full_action_set=True, noop_max=2, sticky_actions=0.25, **options)
+        given = {"full_action_set": True, "noop_max": 2, "sticky_actions": 0.25, **options}
+        return atari_env.Atari(game="superman", **given)
 
 
 def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any) -> torch_batchsim.TorchVectorEnv:
@@ -89,13 +90,16 @@ def ale_console(data: bytes, folder: Path) -> Any:
     return ale_of(path)
 
 
-def ale_of(path: str | Path) -> Any:
+def ale_of(path: str | Path, sticky_actions: float = 0.0, mode: int | None = None, difficulty: int = 0) -> Any:
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
     ale.setInt("random_seed", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setFloat("repeat_action_probability", sticky_actions)
     ale.loadROM(str(path))
+    if mode is not None:
+        ale.setMode(mode)
+        ale.setDifficulty(difficulty)
     ale.reset_game()
     return ale

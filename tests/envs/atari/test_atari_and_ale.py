@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,31 @@ import numpy as np
 import pytest
 import torch
 from own_roms import AS_ALE, ale_of
+from support import assert_same_bits, snapshot
 from torch_batchsim.envs.atari.env import Atari
 from torch_batchsim.envs.atari.games import GAMES
 
 import torch_batchsim
+from torch_batchsim import Simulator
 
 ale_py = pytest.importorskip("ale_py")
 roms = pytest.importorskip("ale_py.roms")
 
 FAST = "pong riverraid asterix montezuma_revenge robotank crossbow klax adventure wizard_of_wor pitfall2".split()
 
+ONE = {"num_worlds": 1, "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram"}
+
 OTHER_PICTURES = ("tic_tac_toe_3d",)  # while it thinks, for frames of 25,000 instructions
+
+
+TODAY = int(os.environ.get("ATARI_SEED", date.today().toordinal()))  # full tests compare other episodes each day
+
+
+def settings_of(name: str, seed: int) -> tuple[int, int]:
+    """A mode and a difficulty. Adventure's further modes begin after frames that ale-py draws, so it has its first."""
+    chosen, facts = random.Random(f"mode {name} {seed}"), GAMES[name]
+    mode = facts.modes[0] if name == "adventure" else chosen.choice(facts.modes)
+    return int(mode), int(chosen.choice(facts.difficulties.split()))
 
 
 def actions_of(name: str, seed: int) -> Any:
@@ -32,11 +48,15 @@ def actions_of(name: str, seed: int) -> Any:
         yield from [action] * chosen.randint(1, 15)
 
 
-def lockstep(names: list[str], frames: int, seed: int) -> None:
-    """A world for each game, beside a console of ale-py's."""
+def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False) -> None:
+    """A world for each game, beside a console of ale-py's; with modes and difficulties by the seed, or the first."""
     options = {"num_worlds": len(names), "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True}
     env = torch_batchsim.make_vec(Atari, game=names, **options, **AS_ALE)
-    ales = [ale_of(roms.get_rom_path(name)) for name in names]
+    settings = [settings_of(name, seed) if with_modes else (GAMES[name].modes[0], 0) for name in names]
+    ales = [ale_of(roms.get_rom_path(name), 0.0, *each) for name, each in zip(names, settings, strict=True)]
+    shown = [GAMES[name].selected_mode(mode) for name, (mode, _) in zip(names, settings, strict=True)]
+    env.sim.tensor("Plugs.games.mode")[:] = torch.tensor(shown)
+    env.sim.tensor("Plugs.games.difficulty")[:] = torch.tensor([difficulty for _, difficulty in settings])
     actions = [actions_of(name, seed) for name in names]
     env.reset(seed=0)
     tensor = env.sim.tensor
@@ -49,7 +69,7 @@ def lockstep(names: list[str], frames: int, seed: int) -> None:
         chosen = [next(each) for each in actions]
         rams, pictures, now = tensor("Ram.bytes"), tensor("Picture.pixels"), tensor("Tia.picture")
         for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
-            where = f"{name}, frame {frame}"
+            where = f"{name}, mode and difficulty {settings[world]}, seed {seed}, frame {frame}"
             np.testing.assert_array_equal(rams[world], ale.getRAM(), f"RAM: {where}")
             if frame % 7 == 0 and name not in OTHER_PICTURES:
                 picture = pictures[world, int(now[world]), : GAMES[name].lines]
@@ -58,7 +78,8 @@ def lockstep(names: list[str], frames: int, seed: int) -> None:
         _, rewards, terminations, _, infos = env.step(torch.tensor(chosen))
         for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
             found = float(rewards[world]), bool(terminations[world]), int(infos["lives"][world])
-            assert found == (theirs[world], ale.game_over(), ale.lives()), f"{name}, frame {frame}"
+            expected = theirs[world], ale.game_over(), ale.lives()
+            assert found == expected, f"{name} {settings[world]}, seed {seed}, frame {frame}"
     env.close()
 
 
@@ -67,12 +88,86 @@ def test_games_as_in_ale() -> None:
 
 
 ALL = list(GAMES)
+GROUPS = [ALL[first : first + 26] for first in range(0, len(ALL), 26)]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(0, len(ALL), 17))
-def test_games_for_long(first: int) -> None:
-    lockstep(ALL[first : first + 17], 2000, 1)
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{names[0]}..{names[-1]}")
+def test_all_games_as_in_ale(names: list[str]) -> None:
+    """In modes and difficulties of today."""
+    lockstep(names, 250, TODAY, with_modes=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{names[0]}..{names[-1]}")
+def test_games_for_long(names: list[str]) -> None:
+    """10,000 frames: of a game in each group, which changes from day to day; ``ATARI_GAMES=all``: of all."""
+    some = names if os.environ.get("ATARI_GAMES") == "all" else [names[TODAY % len(names)]]
+    lockstep(some, 10_000, TODAY, with_modes=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("obs", ["rgb", "84x84"])
+def test_games_play_in_a_checked_build(obs: str) -> None:
+    """A cartridge of each kind: no index is out of its range, and bits are those of an ordinary build."""
+    made = Atari(game=[name for name in FAST if name != "pong"], obs=obs, start="cached", sticky_actions=0.25)
+    sims = [Simulator(made, 2 * len(made.games), num_threads=1, checks=checks) for checks in (True, False)]
+    generator = torch.Generator().manual_seed(0)
+    for sim in sims:
+        sim.reset(seed=0)
+    for _ in range(40):
+        actions = torch.randint(0, 18, (sims[0].num_worlds, 1), generator=generator)
+        for sim in sims:
+            sim.tensor("Console.Choice.action")[:] = actions
+            sim.step()
+    assert_same_bits(*(snapshot(sim) for sim in sims))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["breakout", "seaquest"])
+def test_ale_pys_sticky_actions(name: str) -> None:
+    """What sticks is decided before each frame: the action given counts, or the last frame's, in an episode's first
+    frame NOOP. Decided as ale-py does, by two draws a frame, of which the second is another player's."""
+    sticky, env = ale_of(roms.get_rom_path(name), 0.25), torch_batchsim.make_vec(Atari, game=name, **ONE, **AS_ALE)
+    stays = np.random.RandomState(1).randint(0, 2**32, 2 * 1700, np.uint32)[::2] < 2**30
+    env.reset(seed=0)
+    held, episodes = 0, 0
+    for frame, (given, stay) in enumerate(zip(actions_of(name, 2), stays, strict=False)):
+        held = held if stay else given
+        assert sticky.act(ale_py.Action(given)) == env.step(torch.tensor([held]))[1][0]
+        np.testing.assert_array_equal(env.sim.tensor("Ram.bytes")[0], sticky.getRAM(), f"{name}, frame {frame}")
+        if sticky.game_over():
+            sticky.reset_game()
+            env.reset(options={"reset_mask": torch.tensor([True])})
+            held, episodes = 0, episodes + 1
+    assert episodes > 0
+    env.close()
+
+
+@pytest.mark.full
+def test_sticky_actions_are_drawn_for_each_frame_and_world() -> None:
+    options = {**AS_ALE, "full_action_set": True, "sticky_actions": 0.25}
+    env = torch_batchsim.make_vec(Atari, game="pong", **{**ONE, "num_worlds": 64}, **options)
+    plain = ale_of(roms.get_rom_path("pong"))
+    env.reset(seed=1)
+    legal = torch.tensor([int(action) for action in GAMES["pong"].minimal_actions])
+    before, played = torch.zeros(64, dtype=torch.int64), []
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        given = legal[torch.randint(0, len(legal), (64,), generator=generator)]
+        env.step(given)
+        now = env.sim.tensor("Session.action").long()
+        assert ((now == given) | (now == before)).all()
+        played.append((given != before, now != given))
+        before = now.clone()
+        plain.act(ale_py.Action(int(now[0])))
+        np.testing.assert_array_equal(env.sim.tensor("Ram.bytes")[0], plain.getRAM())
+    shows, stayed = (torch.stack(each) for each in zip(*played, strict=True))
+    again = shows[1:] & shows[:-1] & stayed[:-1]  # after one that stayed
+    for where, found in ((shows, stayed), (again, stayed[1:])):
+        deviation = (0.25 * 0.75 / int(where.sum())) ** 0.5
+        assert abs(float(found[where].float().mean()) - 0.25) < 4 * deviation < 0.04
+    env.close()
 
 
 @pytest.mark.full

@@ -103,6 +103,28 @@ def test_instructions_that_halt_are_faults_of_their_world() -> None:
     assert env.sim.tensor("Tia.lines")[0] == 33  # the other world goes on
 
 
+def test_frames_that_never_end_are_faults_of_their_world() -> None:
+    """3,600 in a row: what ends a frame is its number of instructions."""
+    env = console(rom(INIT, []), num_worlds=2)
+    env.reset(seed=0)
+    tensor = env.sim.tensor
+    tensor("Cpu.pc")[1] = 0x80
+    tensor("Ram.bytes")[1, :3] = torch.tensor([0x4C, 0x80, 0x00])  # jumps to itself
+    actions = torch.zeros(2, dtype=torch.int64)
+    for count in range(1, 4):
+        env.step(actions)
+        assert tensor("Tia.unfinished").tolist() == [0, count]
+    tensor("Tia.unfinished")[1] = 3598
+    env.step(actions)
+    with pytest.raises(WorldFault, match=r"world 1: .*no frame has ended by itself in the last 3600: the ROM or"):
+        env.step(actions)
+    assert tensor("Tia.lines")[0] == 33  # the other world goes on
+    env.reset(options={"reset_mask": torch.tensor([False, True])})
+    env.step(actions)
+    assert tensor("Tia.unfinished").tolist() == [0, 0]
+    env.close()
+
+
 # ROMs of our own ------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +200,56 @@ def test_decimal_differences_of_digits_above_9(tmp_path: Path) -> None:
     same_as_ale(rom([*code, 0xD8], []), tmp_path, 1)
 
 
+@pytest.mark.parametrize(("format", "lines", "most"), [("ntsc", 210, 291), ("pal", 250, 343)])
+def test_televisions(format: str, lines: int, most: int) -> None:
+    """One that is named is as the game's own: palette, lines, and where a frame without VSYNC ends."""
+    endless = rom([*INIT, LDA, 0x44, STA, 0x09, STA, 0x02, 0x4C, 0x05, 0xF0], [])
+    for data in (tia_rom(5), endless):
+        options: dict[str, Any] = {"obs": "rgb", "render_mode": "rgb_array"}
+        own = console(data, pal=format == "pal", **options)
+        named = console(data, pal=format != "pal", format=format, **options)
+        seen = []
+        for env in (own, named):
+            env.reset(seed=0)
+            for _ in range(2):
+                observations = env.step(NO_ACTION)[0]
+            seen.append((observations, env.render(), env.sim.tensor("Ram.bytes"), env.sim.tensor("Tia.lines")))
+        assert seen[0][0].shape == (1, lines, 160, 3) and seen[0][1][0].shape == (lines, 160, 3)
+        for one, other in zip(*seen, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert (seen[0][3] == most) == (data == endless)
+        for env in (own, named):
+            env.close()
+
+
+# Starts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_cached_starts_are_those_of_consoles_that_have_started() -> None:
+    """32 of them, each of which began with bytes of its own."""
+    options = {"frame_skip": 1, "noop_max": 0, "fire_at_reset": False}
+    begun = Simulator(atari(**options), 32, num_threads=1)
+    begun.reset(seed=0)
+    begun.step()  # the frame that gives a cached console its picture
+    columns = ("Cpu.cycle", "Cpu.pc", "Ram.bytes", "Riot.value", "Tia.x", "Game.score")
+    known = {state: i for i, state in enumerate(states(begun, columns))}
+    assert len(known) == 32
+    sim = Simulator(atari(start="cached", **options), 64, num_threads=1)
+    sim.reset(seed=1)
+    drawn = [known[state] for state in states(sim, columns)]
+    assert 20 <= len(set(drawn)) <= 32  # 64 draws leave out 4 in the mean
+    sim.reset()
+    again = [known[state] for state in states(sim, columns)]
+    assert sum(one != other for one, other in zip(drawn, again, strict=True)) > 48  # other ones in other episodes
+    other_threads = Simulator(atari(start="cached", **options), 7, num_threads=2)
+    other_threads.reset(seed=1)
+    assert [known[state] for state in states(other_threads, columns)] == drawn[:7]
+
+
+def states(sim: Simulator, columns: tuple[str, ...]) -> list[bytes]:
+    return [b"".join(sim.tensor(name)[world].numpy().tobytes() for name in columns) for world in range(sim.num_worlds)]
+
+
 # Executors ------------------------------------------------------------------------------------------------------------
 
 
@@ -192,11 +264,12 @@ def played(made: Any, steps: int, **options: Any) -> Any:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("obs", ["ram", "rgb", "84x84"])
-def test_executors_have_the_same_bits(obs: str) -> None:
-    made = atari(obs=obs)
+@pytest.mark.parametrize(("obs", "start"), [("ram", "cached"), ("rgb", "ale"), ("84x84", "noop")])
+def test_executors_have_the_same_bits(obs: str, start: str) -> None:
+    made = atari(obs=obs, start=start)
     program = Program(made)
     first = played(made, 3)
-    assert_same_bits(first, played(made, 3, executor="per_world"))
+    for options in ({"executor": "per_world"}, {"checks": True}):
+        assert_same_bits(first, played(made, 3, **options))
     for executor in EXECUTORS["cuda"]:
         assert_same_bits(first, played(made, 3, _library=emulation.load(program, executor)))

@@ -149,9 +149,9 @@ def test_a_stack_has_the_oldest_frame_first() -> None:
     pictures = drawn(5, 210, steps=6)
     apart = [shown(pair[None], 210)["small"][3] for pair in pictures]
     assert (shown(pictures, 210)["small"] == np.stack(apart[2:])).all()
-    begun = shown(pictures[:2], 210)["small"]  # as EnvPool begins an episode
+    begun = shown(pictures[:2], 210)["small"]  # as ale-py's AtariVectorEnv does
     assert (begun == np.stack([np.zeros_like(apart[0]), np.zeros_like(apart[0]), apart[0], apart[1]])).all()
-    filled = shown(pictures[:2], 210, fills=True)["small"]  # as OpenAI's and gymnasium's wrappers do
+    filled = shown(pictures[:2], 210, fills=True)["small"]  # as OpenAI's, gymnasium's and EnvPool's do
     assert (filled == np.stack([apart[0], apart[0], apart[0], apart[1]])).all()
 
 

@@ -129,23 +129,23 @@ class Scene:
 
     def rectangle(self, corner: Point, opposite: Point, colour: Colour) -> None:
         """See ``Canvas.rectangle``."""
-        self.shapes.append(("rectangle", corner, opposite, colour))
+        self.shapes.append(("rectangle", corner, opposite, _checked(colour)))
 
     def circle(self, centre: Point, radius: float, colour: Colour) -> None:
         """See ``Canvas.circle``."""
-        self.shapes.append(("circle", centre, radius, colour))
+        self.shapes.append(("circle", centre, radius, _checked(colour)))
 
     def line(self, start: Point, end: Point, width: float, colour: Colour) -> None:
         """See ``Canvas.line``."""
-        self.shapes.append(("line", start, end, width, colour))
+        self.shapes.append(("line", start, end, width, _checked(colour)))
 
     def polygon(self, corners: Sequence[Point], colour: Colour, opacity: float = 1.0) -> None:
         """See ``Canvas.polygon``."""
-        self.shapes.append(("polygon", tuple(corners), colour, opacity))
+        self.shapes.append(("polygon", tuple(corners), _checked(colour), opacity))
 
     def text(self, place: Point, text: str, colour: Colour, scale: int = 1, align: float = 0.0) -> None:
         """See ``Canvas.text``."""
-        self.shapes.append(("text", place, text, colour, scale, align))
+        self.shapes.append(("text", place, text, _checked(colour), scale, align))
 
     def stamp(self, sprite: Sprite, centre: Point) -> None:
         """See ``Canvas.stamp``."""
@@ -275,3 +275,9 @@ _LETTERS = {" ": "0000000000"} | {
     """.split()
 }
 """Five columns of each, from left to right; bit 0 is the top row."""
+
+
+def _checked(colour: Colour) -> Colour:
+    if isinstance(colour, str) or len(colour) != 3:
+        raise ValueError(f"a colour is (red, green, blue), each from 0 to 255, got {colour!r}")
+    return colour

@@ -278,6 +278,13 @@ TBS_FUNCTION constexpr Left &operator%=(Left &left, Divisor<Number> by) {
     return left;
 }
 
+// Where a function is called, as its last argument; and `b`, by which `a` can be divided, or 1.
+#define TBS_CALLER , checks::Spot caller = {__builtin_FILE(), u32(__builtin_LINE()), 0}
+template <class Number>
+TBS_FUNCTION Number divisor(Number a, Number b, const Spot &caller) {
+    return Divisor<Number>{b, caller}.divides(a) ? b : Number(1);
+}
+
 // In front of what is divided by; and with `=`, which binds looser, behind `/=` and `%=`.
 struct By {
     Spot at;

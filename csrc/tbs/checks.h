@@ -197,6 +197,20 @@ TBS_FUNCTION u32 within(const Index &index, u32 count, Found found) {
     return u32(index.value);
 }
 
+// Where a function is called, as its last argument.
+#define TBS_CALLER , std::source_location caller = std::source_location::current()
+
+// `b`, by which `a` can be divided; otherwise a fault.
+template <class T>
+TBS_FUNCTION T divisor(T a, T b, const std::source_location &caller) {
+    static_assert(std::is_same_v<T, i32> || std::is_same_v<T, i64>);
+    constexpr T least = T(std::make_unsigned_t<T>(1) << (8 * sizeof(T) - 1));
+    if (b == 0 || (b == T(-1) && a == least)) {
+        fail(Found::division, place_of(caller), a, b, sizeof(T) == 4 ? "'int'" : "'long int'");
+    }
+    return b;
+}
+
 // An index into Worlds of so many worlds.
 TBS_FUNCTION u32 world_among(const Index &index, u32 count) {
     if (u64(index.value) >= count) fail(Found::world, place_of(index.at), index.value, count, nullptr);

@@ -252,3 +252,8 @@ def declare(text: str, folder: Path | None = None, **attributes: object) -> type
     source = (folder or folder_of(text)) / "systems.h"
     write(source, text)
     return type("Declared", (Environment,), {"systems": str(source), **attributes})
+
+
+def line_of(file: str, text: str) -> int:
+    """The number of the line of a file that is this text."""
+    return 1 + [line.strip() for line in Path(file).read_text().splitlines()].index(text)

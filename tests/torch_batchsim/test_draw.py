@@ -131,3 +131,11 @@ def test_a_sprite_looks_as_if_drawn_there():
     difference = np.abs(stamped.pixels.astype(int) - drawn.pixels)
     assert difference.max() <= 2
     assert (stamped.pixels != ground).any()
+
+
+def test_a_colour_is_three_numbers() -> None:
+    scene = Scene(20, 10)
+    for colour in ("#eeeeee", (1, 2, 3, 4)):
+        with pytest.raises(ValueError, match=r"a colour is \(red, green, blue\), each from 0 to 255, got"):
+            scene.rectangle((0, 0), (5, 5), colour)  # type: ignore[arg-type]
+    assert not scene.shapes

@@ -318,6 +318,8 @@ class _Finder:
             found = self.known.functions.get(given.parts[0].text, ())
             if found and not all(each.reference for each in found):
                 written = f"{written}`, and let `{given.parts[0].text}` return `{_plain(found[0].result)} &"
+        if self.source.path.suffix == ".py":
+            return f"`{local.name}` is a copy, and what is written to it is lost: write to the field that it comes from"
         return f"`{local.name}` is a copy, and what is written to it is lost: declare it as `{written}`"
 
     def _report(self, line: int, text: str, certain: bool = False, name: str = "") -> None:

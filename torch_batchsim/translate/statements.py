@@ -514,6 +514,9 @@ class Statements(Objects):
                 self.keep(node, ast.Assign([ast.Name(name, ast.Store())], value.tree))
                 values.append(Value(value.kind, name, self.python(node, name)))
         else:
+            if isinstance(self.value(call).kind, Vector):
+                shown = ast.unparse(call)
+                raise self.refuse(node, f"a vector is not unpacked: write {shown}.x, {shown}.y in place of {shown}")
             raise self.refuse(node, f"{len(targets)} variables take as many values with commas between")
         for target, value in zip(targets, values, strict=True):
             if isinstance(target, ast.Name):

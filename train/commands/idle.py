@@ -79,7 +79,7 @@ def refuse_idle(
             raise UsageError("--process-timeout changes nothing with one process, which waits for no other")
         if name == "port" and not options.view and not options.eval:
             raise UsageError("--port changes nothing without --view, whose page it is of")
-        if options.eval and name in OF_TRAINING:
+        if options.eval and name in OF_TRAINING and (name, options.track) != ("track", ("none",)):
             raise UsageError(f"--{name.replace('_', '-')} changes nothing with --eval, which trains nothing")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
+from support import line_of
 
 import torch_batchsim
 from torch_batchsim import Archetype, Component, Environment, Reward, TaskGraph, World, function, i32, system, zeros
@@ -46,11 +47,6 @@ class Counts(Environment):
 CASES = {4: None, 5: "counts[at] += 1  # in a function", 13: "grid[1, act.choice] = first  # in a system"}
 
 
-def line_of(text: str) -> int:
-    with open(__file__) as file:
-        return 1 + [line.strip() for line in file].index(text)
-
-
 @pytest.mark.parametrize(("choice", "text"), CASES.items())
 def test_python_raises_where_the_index_stands(choice: int, text: str | None) -> None:
     env = torch_batchsim.make_vec(Counts, num_envs=2, executor="python")
@@ -74,7 +70,7 @@ def test_checked_builds_report_where_the_index_stands(choice: int, text: str | N
         return
     with pytest.raises(torch_batchsim.WorldFault) as raised:
         env.step(torch.tensor([0, choice]))
-    assert f"test_local_arrays.py:{line_of(text)}: " in str(raised.value)
+    assert f"test_local_arrays.py:{line_of(__file__, text)}: " in str(raised.value)
     assert f"[{choice}]" in str(raised.value) and "it has 0 to 4" in str(raised.value)
     assert raised.value.mask.tolist() == [False, True]
 

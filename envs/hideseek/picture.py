@@ -86,7 +86,13 @@ def from_aside(half: float) -> Callable[[Mapping[str, np.ndarray], Any], BodySce
                                 "Ramp": _thing_colours("Ramp", RAMP), "Floor": number_of(FLOOR),
                                 "Mark": lambda world: world["Mark.colour"]},
     )  # fmt: skip
-    return lambda world, constants: _with_sight(see.scene(ChainMap(_marks(world, constants), world)), world, constants)
+
+    def scene(world: Mapping[str, np.ndarray], constants: Any) -> BodyScene:
+        # A ChainMap, of which nothing is written, reads no columns that the picture does not need.
+        all_of_it: Any = ChainMap(_marks(world, constants), world)  # type: ignore[arg-type]
+        return _with_sight(see.scene(all_of_it), world, constants)
+
+    return scene
 
 
 def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndarray]:
@@ -168,10 +174,11 @@ def _agent_colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _thing_colours(kind: str, own: Colour) -> Any:
     """Their own colour, darker where they are locked."""
-    locked = number_of(mixed(own, DARK, 0.35))
+    free, locked = number_of(own), number_of(mixed(own, DARK, 0.35))
 
     def colours(world: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.where(np.isin(world[f"{kind}.Thing.locked"], [*TEAMS]), locked, number_of(own))
+        sides = world[f"{kind}.Thing.locked"]
+        return np.where((sides >= min(TEAMS)) & (sides <= max(TEAMS)), locked, free)
 
     return colours
 

@@ -20,6 +20,7 @@ from ..rays import BodyScene
 PIXEL, TURN = 16, 8192  # integers in a pixel, and in the 1 of a quaternion
 _MOST = 1 << 30
 _MOST_KNOWN = 4096  # lists of bodies whose styles are remembered
+_MANY = 10_000  # styles or layouts: scenes whose texts change always make new ones
 _FIXED_BY_CAMERA = ("up", "light", "field_of_view", "ambient", "tile", "shadows", "sky", "width", "height")
 
 
@@ -54,6 +55,11 @@ class Encoder:
     def units(self) -> dict[str, float]:
         """Integers in a pixel, a metre, and the 1 of a quaternion."""
         return {"pixel": PIXEL, "metre": self._metre or 1.0, "turn": TURN}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another one should follow, where it is used for long."""
+        return max(len(self.styles), len(self.layouts), len(self._known)) > _MANY
 
     def encode(self, scenes: Sequence[Scene]) -> Encoded:
         """All of them; shapes and bodies with a place that is no number are left out, as pictures do."""

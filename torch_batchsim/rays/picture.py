@@ -395,4 +395,4 @@ def _colour_rows(table: str, given: ArrayLike, rows: int) -> np.ndarray:
         raise ValueError(f"colours[{table!r}] must be integers 0xRRGGBB, got {given!r}")
     if colours.min() < 0 or colours.max() > 0xFFFFFF:
         raise ValueError(f"colours[{table!r}] must be from 0 to 0xFFFFFF, got {given!r}")
-    return np.resize(colours, rows).astype(np.uint32)
+    return colours.astype(np.uint32)[np.arange(rows) % len(colours)]

@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check(options)
         with torch.no_grad():
             viewer, run = _playback(options) if is_recording else _session(options)
+            print(f"{viewer.url}  (Ctrl-C ends it)", flush=True)
             with viewer:
                 run()
     except (GalleryError, RecordingError, MissingExtra, OSError) as error:
@@ -82,7 +83,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
-    """Listens; says where."""
+    """Listens; ``main`` says where when the page is whole."""
     environment = env.unwrapped.environment
     if not rendering.has_scene(environment) and "rgb_array" not in rendering.render_modes(environment):
         raise GalleryError(f"{environment.name} defines neither scene() nor render(): there is nothing to see")
@@ -92,7 +93,6 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
     viewer = Viewer(env, options.port, host=options.host, shown=options.show, speed=speed, edits=edits)
     if options.host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: anyone who reaches {options.host} can look and edit: there is no password", file=sys.stderr)
-    print(f"{viewer.url}  (Ctrl-C ends it)", flush=True)
     return viewer
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from ..run.world_state import WorldStates
 from ..vector import rendering
 from . import tables
 
-_MOST_STYLES = 50_000  # that an encoder remembers: scenes whose texts and colours change always make new ones
+_WORK, _REST = 0.0005, 0.0001  # seconds
 
 
 @dataclass
@@ -63,14 +65,17 @@ class Frame:
         self._scenes = rendering.has_scene(environment)
         if self._scenes:
             draw = rendering.scene_of(environment)
-            encoded = encoder.encode([draw(state) for state in shot.states])
+            scenes = [draw(state) for state in _at_leisure(shot.states)]
+            encoded = encoder.encode(scenes)
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
             self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
         else:
-            pictures = [np.asarray(rendering.drawn(environment, state, "rgb_array")) for state in shot.states]
-            files = [png(picture, effort=1) for picture in pictures]
+            files, self._drawn = [], []
+            for state in _at_leisure(shot.states):
+                picture = np.asarray(rendering.drawn(environment, state, "rgb_array"))
+                files.append(png(picture, effort=1))
+                self._drawn.append((-1, (picture.shape[1], picture.shape[0])))
             data, self._ends = b"".join(files), np.cumsum([len(file) for file in files]).tolist()
-            self._drawn = [(-1, (picture.shape[1], picture.shape[0])) for picture in pictures]
         self._data = memoryview(data)
 
     def message(self, look: Look, known: Known) -> bytes:
@@ -109,9 +114,18 @@ class Frame:
         return b"".join([struct.pack("<I", len(text)), text, *parts])
 
 
-def is_full(encoder: Encoder) -> bool:
-    """Whether another one should follow."""
-    return len(encoder.styles) > _MOST_STYLES or len(encoder.layouts) > _MOST_STYLES
+def _at_leisure(states: WorldStates) -> Iterator[Mapping[str, np.ndarray]]:
+    """All of them, with a rest every half millisecond.
+
+    A thread that waits for Python's lock gets it after 5 ms, or when this one rests: without rests each step of the
+    simulation would wait that long while worlds are drawn.
+    """
+    since = perf_counter()
+    for state in states:
+        yield state
+        if perf_counter() - since > _WORK:
+            sleep(_REST)
+            since = perf_counter()
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

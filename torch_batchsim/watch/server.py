@@ -19,7 +19,7 @@ from ..base.extras import needed
 from ..page import whole
 from ..page.scenes import Encoder
 from . import tables
-from .frames import Frame, Known, Look, Shot, is_full
+from .frames import Frame, Known, Look, Shot
 from .messages import MOST_BYTES, Check, Refused, checked, parsed
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ class Server:
         """Send a message to one page."""
         self._call(client.post, message)
 
+    def hello(self) -> dict[str, Any]:
+        """What a page gets at first."""
+        return {**self._viewer.hello(), "shown": len(self._first)}
+
     def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
         self._call(self._broadcast, message)
@@ -195,7 +199,7 @@ class Server:
         from websockets.exceptions import ConnectionClosed
 
         client = Client(connection, self._first)
-        client.post({**self._viewer.hello(), "shown": len(self._first)})
+        client.post(self.hello())
         self.clients.add(client)
         self._want()
         sending = asyncio.create_task(client.send())
@@ -233,7 +237,7 @@ class Server:
 
     def _draw(self, shot: Shot) -> None:
         start = perf_counter()
-        if is_full(self._encoder):
+        if self._encoder.is_full:
             self._encoder = Encoder()
         try:
             frame = Frame(shot, self._viewer.env.environment, self._encoder)

@@ -110,7 +110,11 @@ class Viewer:
             self._attend()
 
     def wait(self) -> None:
-        """Let pages see the state before the first step, and wait while the run is paused."""
+        """Let pages see the state before the first step, and wait while the run is paused.
+
+        A page that came while ``on`` and ``about`` were still called hears all of it now.
+        """
+        self._server.broadcast(self._server.hello())
         self._stale = True
         self._attend()
 

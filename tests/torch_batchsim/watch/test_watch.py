@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -20,7 +23,23 @@ from live_page import LIMIT, Page, running
 from torch_batchsim.envs.cartpole import CartPole
 
 import torch_batchsim
-from torch_batchsim import Recorder, Recording, TorchVectorEnv, Viewer
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Environment,
+    Recorder,
+    Recording,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    Viewer,
+    World,
+    between,
+    f32,
+    i32,
+    system,
+)
+from torch_batchsim.draw import Scene
 from torch_batchsim.page.scenes import Encoder
 from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
@@ -183,6 +202,28 @@ def test_two_pages_one_that_leaves_and_a_slow_one() -> None:
         assert slow.frame(lambda frame: frame["step"] >= seen)
 
 
+def test_texts_that_always_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a style of its own: a page is told to forget, before memory grows without end."""
+
+    class Counting(CartPole):
+        def scene(self, world: Any) -> Scene:
+            scene = Scene(60, 10)
+            scene.text((0, 5), f"{float(world['Cart.CartState.x'][0]):.6f}", (0, 0, 0))
+            return scene
+
+    monkeypatch.setattr("torch_batchsim.page.scenes._MANY", 20)
+    with running(TorchVectorEnv(Counting(), 4)) as viewer:
+        page, most = Page(viewer.url), 0
+        for step in range(1, 20):
+            page.send("step", count=1)
+            frame = page.frame(lambda frame, step=step: frame["step"] == step)[0]
+            most = max(most, len(page.styles))
+            x = viewer.env.sim.tensor("Cart.CartState.x")[2, 0]
+            background, text = (page.styles[i] for i in page.layouts[frame["worlds"][2][1]])
+            assert (background[0], text[2]) == ("background", f"{float(x):.6f}")
+        assert most < 40
+
+
 def test_nobody_looks() -> None:
     """No frame is taken; the loop that steps calls a method and nothing else happens."""
     env = TorchVectorEnv(CartPole(), 4)
@@ -226,6 +267,46 @@ def test_own_messages_and_overrides() -> None:
         page.send("step", count=1)
         page.frame(lambda frame: frame["step"] == 1)
         assert viewer.env.sim.tensor("Cart.Push.direction").flatten().tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
+class Place(Component):
+    x: f32
+
+
+class Choice(Component):
+    direction: i32 = between(0, 1)
+
+
+@system
+def walk(world: World, place: Place, choice: Choice, reward: Reward) -> None:
+    place.x += 1.0 if choice.direction == 1 else -1.0
+    reward.value = place.x
+    if place.x > 2.5:
+        world.fail("far", 7)
+
+
+class Walk(Environment):
+    archetypes = [Archetype("Walker", Place, Choice, Reward, count=1)]
+    step, faults = TaskGraph(walk), ("far",)
+    observation, action, systems = "Walker.Place", "Walker.Choice.direction", ()
+
+    def scene(self, world: Any) -> Scene:
+        scene = Scene(20, 10)
+        scene.circle((float(world["Walker.Place.x"][0]), 5), 2, (0, 0, 0))
+        return scene
+
+
+def test_faults_are_told_and_their_worlds_begin_again() -> None:
+    with running(TorchVectorEnv(Walk(), 3)) as viewer:
+        env = viewer.env
+        viewer.session._policy = lambda *_: torch.tensor([0, 1, 0])  # type: ignore[attr-defined]
+        page = Page(viewer.url)
+        page.send("step", count=3)
+        [fault] = page.text("faults")["faults"]
+        assert (fault["world"], fault["step"]) == (1, 2) and "world 1" in fault["text"] and "far" in fault["text"]
+        page.frame(lambda frame: frame["step"] == 3)
+        assert env.sim.tensor("Walker.Place.x").flatten().tolist() == [-3, 0, -3]
+        assert Page(viewer.url).hello["faults"] == [fault]  # a page that comes later
 
 
 def test_an_authors_mistake_in_a_scene_is_told() -> None:
@@ -300,6 +381,41 @@ def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert text in error and error.startswith("error: ") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "own", "others"),
+    [
+        ("127.0.0.1", ("localhost:1", "127.0.0.1:8", "127.0.0.1", "[::1]:8", "LOCALHOST"), ("10.0.0.1:8", "me:8", "")),
+        ("0.0.0.0", ("10.0.0.1:8", "[fe80::1]:8", f"{socket.gethostname()}:8"), ("evil.example:8", "evil.example", "")),
+    ],
+)
+def test_names_of_this_machine(host: str, own: tuple[str, ...], others: tuple[str, ...]) -> None:
+    """Over ssh another port is forwarded; an address cannot be made to mean another machine, a name can."""
+    with Viewer(TorchVectorEnv(CartPole(), 1), 0, host=host) as viewer:
+        assert [name for name in own if not viewer._server._is_own(name)] == []
+        assert [name for name in others if viewer._server._is_own(name)] == []
+
+
+@pytest.mark.full
+def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> None:
+    """It is a process of its own, as users run it."""
+    train = ["cartpole", "--total-steps", "2048", "--num-envs", "64", "--run-dir", str(tmp_path / "run")]
+    subprocess.run([sys.executable, "-m", "torch_batchsim.train", *train], check=True, capture_output=True)
+    command = [sys.executable, "-m", "torch_batchsim.watch", "cartpole", "--checkpoint", str(tmp_path / "run"),
+               "--port", "0", "--worlds", "4", "--speed", "full"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    page = Page(process.stdout.readline().split()[0])
+    assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
+    page.frame(lambda frame: frame["step"] > 10)
+    page.send("policy", name="random")
+    assert page.text("state")["policy"] == "random"
+    page.send("pause", on=True)
+    assert page.text("state")["paused"]
+    process.send_signal(signal.SIGINT)  # also while it waits
+    said, error = process.communicate(timeout=LIMIT)
+    assert (process.returncode, said.strip(), error) == (0, "ended", "")
 
 
 @pytest.mark.parametrize("name", ["cartpole", pytest.param("swarm", marks=pytest.mark.full),

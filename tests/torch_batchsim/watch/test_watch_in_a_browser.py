@@ -19,7 +19,7 @@ import pytest
 
 import torch_batchsim
 from torch_batchsim import Viewer
-from torch_batchsim.watch.session import Session
+from torch_batchsim.watch.session import Playback, Session
 
 client_module = pytest.importorskip("websockets.sync.client")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -159,6 +159,35 @@ def test_a_browser_watches_cartpole(tmp_path: Path) -> None:
         page.shot(tmp_path / "cartpole.png")
         viewer.close()
         page.wait("$('notes').innerText.includes('has ended')")
+
+
+def test_a_browser_seeks_in_a_recording(tmp_path: Path) -> None:
+    env = torch_batchsim.make_vec("swarm", num_worlds=4)
+    env.action_space.seed(1)
+    with torch_batchsim.Recorder(env, tmp_path / "a.tbs") as recorder:
+        recorder.reset(seed=4)
+        for _ in range(120):
+            recorder.step(recorder.sample_actions())
+    recording = torch_batchsim.Recording(tmp_path / "a.tbs")
+    with Viewer(recording.seek(0), 0, shown=4, edits=False, speed=60.0) as viewer:
+        thread = threading.Thread(target=Playback(viewer, recording).run)
+        thread.start()
+        try:
+            with browser(viewer.url, tmp_path / "profile") as page:
+                page.wait("document.body && document.body.dataset.ready === 'yes' && frame && frame.moment === 120")
+                assert page.value("[$('time').hidden, $('resets').hidden, $('slider').max]") == [False, True, "120"]
+                before = page.value("$('full').toDataURL()")
+                page.value("$('slider').value = 33; $('slider').dispatchEvent(new Event('input'))")
+                page.wait("frame.moment === 33 && $('moment').textContent === '33 / 120'")
+                assert page.value("$('full').toDataURL()") != before and recording.moment == 33
+                page.click("#on")
+                page.wait("frame.moment === 34")
+                page.click("#play")  # to the end, where it pauses
+                page.wait("frame.moment === 120 && run.paused")
+                page.shot(tmp_path / "recording.png")
+        finally:
+            viewer.close()
+            thread.join(LIMIT)
 
 
 @pytest.mark.parametrize("name", [each for each in torch_batchsim.environment_ids() if each != "cartpole"])

@@ -138,7 +138,8 @@ CASES = (
         """,
         full=True,
     ),
-    Case("docs/watch.md", (0,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) ", "(env, 0) "),)),
+    Case("docs/watch.md", (0,), "assert [control.once for control in controls] == [False, True]"),
+    Case("docs/watch.md", (1,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) ", "(env, 0) "),)),
     Case("docs/executors.md", (0,), 'assert env.unwrapped.sim.executor == "per_world"'),
     Case(
         "docs/executors.md", (2, 3),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
-
-if TYPE_CHECKING:
-    from .environment import Environment
 
 REPEAT = "repeat"
 """The ``idle_action`` that goes on with what was pressed last."""
@@ -40,7 +37,20 @@ class Controls(NamedTuple):
     idle: Any
 
 
-def controls_of(environment: Environment, space: gymnasium.Space) -> Controls:
+class Playable(Protocol):
+    """An environment, as far as controls know it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def controls(self) -> Sequence[Control]: ...
+
+    @property
+    def idle_action(self) -> Any: ...
+
+
+def controls_of(environment: Playable, space: gymnasium.Space) -> Controls:
     """The environment's, or a button for each choice of a discrete space; none for others.
 
     Raises ValueError where they do not go with the action space of an agent.

@@ -20,14 +20,18 @@ LDA, LDX, STA, STX, WSYNC = 0xA9, 0xA2, 0x85, 0x86, 0x02
 AS_ALE = {"start": "ale", "frame_skip": 1, "full_action_set": True, "noop_max": 0, "fire_at_reset": False}
 
 
-def rom(once: list[int], each_frame: list[int]) -> bytes:
-    """4 KiB: `once`, then frames of 262 lines; `each_frame` runs in the picture, and must keep to its lines."""
-    loop = START + len(once)
+def rom(once: list[int], each_frame: list[int], start: int = START) -> bytes:
+    """4 KiB: `once`, then frames of 262 lines; `each_frame` runs in the picture, and must keep to its lines.
+
+    It begins at ``start``, and ends with the 4 KiB.
+    """
+    loop = start + len(once)
     frame = [LDA, 2, STA, 0, STA, WSYNC, STA, WSYNC, STA, WSYNC, LDA, 0, STA, 0]
     wait = [LDX, 30, STA, WSYNC, 0xCA, 0xD0, 0xFB]
     code = [*once, *frame, *wait, *each_frame, 0x4C, loop & 0xFF, loop >> 8]
-    assert len(code) < 0xFF0
-    return bytes(code).ljust(0xFFC, b"\0") + bytes([0x00, 0xF0, 0x00, 0xF0])
+    size = START + 0x1000 - start
+    assert len(code) < size - 16
+    return bytes(code).ljust(size - 4, b"\0") + bytes([0x00, start >> 8, 0x00, start >> 8])
 
 
 INIT = [0x78, 0xD8, LDX, 0xFF, 0x9A]
@@ -64,10 +68,12 @@ def atari(**options: Any) -> atari_env.Atari:
         return atari_env.Atari(game="superman", **given)
 
 
-def console(data: bytes, num_worlds: int = 1, pal: bool = False, **options: Any) -> torch_batchsim.TorchVectorEnv:
+def console(
+    data: bytes, num_worlds: int = 1, pal: bool = False, mapper: str = "4K", **options: Any
+) -> torch_batchsim.TorchVectorEnv:
     """Worlds that play the ROM as if it were Superman's, which has no modes and ends for a certain byte only."""
     vector = {"num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True, **AS_ALE}
-    facts = replace(GAMES["superman"], pal=pal)
+    facts = replace(GAMES["superman"], pal=pal, mapper=mapper)
     with (
         mock.patch.object(atari_env, "read_rom", lambda name, path: data),
         mock.patch.object(atari_env, "facts_of", lambda name: facts),

@@ -374,5 +374,10 @@ function fit(canvas, left, top, width, height, sharp) {
   const [w, h] = [Math.max(1, Math.round(width * sharp)), Math.max(1, Math.round(height * sharp))];
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
 }
+function cleared(canvas) {  // wholly: scaled, a rest of the pixels at its edges would stay
+  const context = canvas.getContext("2d");
+  context.setTransform(1, 0, 0, 1, 0, 0); context.clearRect(0, 0, canvas.width, canvas.height);
+  return context;
+}
 const $ = id => document.getElementById(id);
 const short = value => String(Math.round(value * 1000) / 1000);

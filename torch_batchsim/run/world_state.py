@@ -110,31 +110,32 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
         memory, on_cpu = sim.memory.columns, sim.memory.device.type == "cpu"
         held: dict[str, np.ndarray] = {}
         places = np.array(self.worlds, np.int64)
-        there = torch.from_numpy(places).to(sim.memory.device)
 
-        def rows(values: torch.Tensor) -> np.ndarray:
-            """Of ``values [worlds, ...]`` those of these worlds; on CPU NumPy copies small arrays sooner than torch."""
-            return values.numpy()[places] if on_cpu else values.index_select(0, there).cpu().numpy()
+        def rows(values: torch.Tensor, which: np.ndarray) -> np.ndarray:
+            """Some rows of ``values``; on CPU NumPy copies small arrays sooner than torch."""
+            if on_cpu:
+                return values.numpy()[which]
+            return values.index_select(0, torch.from_numpy(which).to(values.device)).cpu().numpy()
 
-        slices: dict[str, list[slice]] = {}
-        for archetype in self._program.dynamic:
-            name = archetype.name
-            firsts, counts = (rows(memory[f"table_{name}_{part}"]).tolist() for part in ("first", "count"))
-            slices[name] = [slice(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+        chosen: dict[str, np.ndarray] = {}  # of each dynamic table: the slots of these worlds, one world after another
+        self._ends: dict[str, list[int]] = {}
+        for name in (archetype.name for archetype in self._program.dynamic):
+            firsts, counts = (rows(memory[f"table_{name}_{part}"], places) for part in ("first", "count"))
+            ends = np.cumsum([0, *counts.tolist()])
+            chosen[name] = np.arange(ends[-1]) + np.repeat(firsts - ends[:-1], counts)
+            self._ends[name] = ends.tolist()
         for column in self._program.columns.values():
             field = f"column_{column.c_name}"
             whole = memory[field].detach().view(-1).view(torch.uint8)
             if column.resource:
                 held[field] = whole.cpu().numpy()
             elif column.dynamic:
-                table = whole.view(-1, column.component.size)
-                held[field] = torch.cat([table[part] for part in slices[column.table]]).cpu().numpy()
+                held[field] = rows(whole.view(-1, column.component.size), chosen[column.table])
             else:
-                held[field] = rows(whole.view(sim.memory.num_worlds, -1))
+                held[field] = rows(whole.view(sim.memory.num_worlds, -1), places)
         for name in WORLD_FIELDS:
-            held[name] = rows(memory[name.partition(".")[2]].detach())
-        ends = {name: np.cumsum([0, *(part.stop - part.start for part in parts)]) for name, parts in slices.items()}
-        self._held, self._ends = held, {name: each.tolist() for name, each in ends.items()}
+            held[name] = rows(memory[name.partition(".")[2]].detach(), places)
+        self._held = held
         self._arrays: dict[str, tuple[np.ndarray, str]] = {}
 
     def __getitem__(self, index: Any) -> Any:

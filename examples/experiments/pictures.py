@@ -1,4 +1,4 @@
-"""The pictures of the README, made anew: ``python examples/pictures.py hideseek``, ``worlds``, or ``curves RUNS...``.
+"""The pictures of the README, made anew: ``python examples/experiments/pictures.py hideseek``, ``worlds``, or ``curves RUNS...``.
 
 They need ``pip install -e ".[train]"``. ``curves`` draws a panel for each environment of the runs given, which are
 folders of ``python -m torch_batchsim.train``.
@@ -21,7 +21,7 @@ import torch_batchsim
 from torch_batchsim.draw import tiled
 from torch_batchsim.run.world_state import WorldState
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 ROWS = (
     ["hideseek"], ["ant"], ["overcooked"], ["hanabi"], ["cartpole"], ["taggrid", "tagcontinuous"],
     ["minatar-breakout", "minatar-spaceinvaders", "minatar-seaquest", "minatar-asterix"], ["swarm"],

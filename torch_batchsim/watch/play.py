@@ -39,6 +39,7 @@ class Play:
         self.space = self.env.single_action_space
         self.controls: Controls = controls_of(self.env.environment, self.space)
         self._choices: dict[int, Any] = {}  # by row, of the next step
+        self._infos: Mapping[str, Any] = {}
         if not self.controls.each:
             return
         world, agent = messages.whole(0, self.env.num_worlds - 1), messages.whole(0, self.env.num_agents - 1)
@@ -49,7 +50,7 @@ class Play:
 
     def ready(self, infos: Mapping[str, Any]) -> bool:
         """Whether each human who has to choose has chosen. Pages learn what is legal, and who is awaited."""
-        self._choices, shown = {}, list[dict[str, Any]]()
+        self._choices, self._infos, shown = {}, infos, list[dict[str, Any]]()
         if not self.hands:
             return True
         if not self.viewer.clients:
@@ -89,6 +90,7 @@ class Play:
             self.hands.pop((world, agent), None)
             if not self.hands:
                 self.viewer.beside.pop("humans", None)
+        self.ready(self._infos)  # while the run is paused nothing else lets pages know
         who = "a human plays" if on else "the policy plays"
         return {"kind": "done", "text": f"{who} agent {agent} of world {world}"}
 
@@ -101,6 +103,7 @@ class Play:
         if on:
             hands.held.append(control)
             hands.pressed.append(control)
+        self.ready(self._infos)
 
     def _legal(self, infos: Mapping[str, Any], row: int) -> Any:
         """Which actions of a Discrete space are legal, bool ``[actions]``; None without masks."""

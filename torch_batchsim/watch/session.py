@@ -38,6 +38,7 @@ class Session:
         self._made: dict[str, Policy] = {}
         self._choose(next(iter(self.policies)))
         self.observations, self.infos = self.env.reset(seed=seed)
+        self.play.ready(self.infos)
         viewer.about |= {"policies": list(self.policies), "seed": seed}
         world, seeds = messages.whole(0, self.env.num_worlds - 1), messages.whole(0, 2**63 - 1)
         viewer.on("reset", {"world": messages.optional(world), "seed": messages.optional(seeds)}, self._reset)

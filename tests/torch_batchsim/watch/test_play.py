@@ -48,6 +48,8 @@ def test_keys_push_the_cart() -> None:
         seat = {"world": 2, "agent": 0}
         page.send("policy", name="still")
         page.send("human", **seat, on=True)
+        frame = page.frame(lambda frame: "humans" in frame)[0]  # also while the run is paused
+        assert frame["step"] == 0 and frame["humans"] == [{**seat, "waits": True, "legal": [True, True]}]
         page.send("press", **seat, control=1, on=True)
         steps(page, viewer, 3)
         assert [actions.tolist() for actions in taken] == 3 * [[0, 0, 1, 0]]

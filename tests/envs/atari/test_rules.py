@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from judged import Judged
 from torch_batchsim.envs import atari
-from torch_batchsim.envs.atari.games import GAMES, game
+from torch_batchsim.envs.atari.games import GAMES, Action, game
 
 SOME = ["asteroids", "breakout", "klax", "qbert", "tennis", "video_cube"]
 SPANS = {  # bytes that a rule reads in a loop: the first, and how many
@@ -53,8 +53,17 @@ def cartridge_ram(name: str, played: Any) -> np.ndarray:
     return np.frombuffer(state, np.int32, 128 + 1, at)[1:].astype(np.uint8)
 
 
-def compare(names: list[str], frames: int, seed: int, write: Write = lambda *_: None) -> dict[str, tuple[int, int]]:
-    """Plays all games with random actions, modes and difficulties; rewards and ends that each had."""
+def compare(
+    names: list[str],
+    frames: int,
+    seed: int,
+    write: Write = lambda *_: None,
+    often: Mapping[str, Action] | None = None,
+) -> dict[str, tuple[int, int]]:
+    """Plays all games with random actions, modes and difficulties; rewards and ends that each had.
+
+    ``often`` are actions that are taken in six of seven frames.
+    """
     judged, consoles = Judged(names), [console(name) for name in names]
     rng = np.random.default_rng(seed)
     since, earned, ended = np.zeros(len(names), int), np.zeros(len(names), int), np.zeros(len(names), int)
@@ -70,7 +79,8 @@ def compare(names: list[str], frames: int, seed: int, write: Write = lambda *_: 
             else:
                 if since[i] > 3:
                     write(name, played, int(since[i]))
-                rewards[i] = played.act(int(rng.choice(game(name).minimal_actions)))
+                usual = often and rng.random() < 6 / 7
+                rewards[i] = played.act(int(often[name] if usual else rng.choice(game(name).minimal_actions)))
             since[i] += 1
         found = judged.frame(
             np.stack([played.getRAM() for played in consoles]),
@@ -127,9 +137,13 @@ ENDS: dict[str, list[tuple[dict[int, int], int]]] = {  # bytes, written before e
         (bytes_at(0x80, 0x100 - 15, *[0] * 12, 15, *[0] * 14), 1),
         (bytes_at(0x80, 0, 0x100 - 15, *[0] * 12, 15, *[0] * 13), -1),
     ],
+    "et": [({0xE5: 0xFF, 0x80: 8}, 0)],
     "klax": [({0xA8: 4, **bytes_at(0xB3, *[4] * 25)}, 0)],
     "othello": [({0xC0: 0}, 0)],
+    "pitfall2": [({0xC9: 0, 0xC8: 0x90, 0xC7: 0x19}, 1)],
+    "superman": [({0x9F: 0x40, 0x80: 0xAC, 0x81: 0xF2}, 1)],
     "tic_tac_toe_3d": [({0xFF: 0xF3, 0xFE: 0x10, 0xE1: 8}, 1), ({0xFF: 0xF3, 0xFE: 0x10, 0xE1: 1}, -1)],
+    "venture": [({0xC6: 0, 0xCD: 0xFF, 0xBF: 0x80}, 0)],
     "video_checkers": [
         (bytes_at(0x80, 0x90, *[0] * 34), -1),
         (bytes_at(0x80, 0x10, *[0] * 34), 1),
@@ -170,6 +184,16 @@ def test_all_games_agree_where_bytes_are_written(names: list[str]) -> None:
     reached = compare(names, 1000, seed=4, write=scribble(4))
     assert sum(rewards > 0 for rewards, _ in reached.values()) >= 10, reached
     assert sum(ends > 0 for _, ends in reached.values()) >= 5, reached
+
+
+HELD = {"enduro": Action.FIRE, "freeway": Action.UP, "haunted_house": Action.UP, "ice_hockey": Action.RIGHT}
+
+
+@pytest.mark.full
+def test_games_agree_where_an_action_is_held() -> None:
+    """Which earns the first two rewards that random play does not."""
+    reached = compare(list(HELD), 2600, seed=9, often=HELD)
+    assert all(rewards > 0 for rewards, _ in reached.values()), reached
 
 
 @pytest.mark.full

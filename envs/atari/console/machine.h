@@ -36,9 +36,9 @@ struct Machine {
     // Cartridge: offsets into the ROM of windows of 1 KiB, by bits 10, 11 and 13 of the address.
     u16 windows[12] = {};
     u32 plain_first = 0, plain_count = 0;  // addresses, of 4 KiB, that only read the ROM
-    // Where instructions are fetched now: `code` is the byte at the address code_first. code_count is 0 after a change.
+    // Where instructions are fetched now: `code` is the byte at the address code_first. code_end is 0 after a change.
     const u8 *code = nullptr;
-    u32 code_first = 0, code_count = 0;
+    u32 code_first = 0, code_end = 0;
 
     // Beam
     i32 stop = 0;         // the clock at which the picture ends

@@ -6,6 +6,9 @@ constexpr i32 NEVER = 0x7FFFFFFF;
 constexpr i32 MOST_INSTRUCTIONS = 25000;  // of a frame
 
 constexpr u32 PLAYER0 = 0, PLAYER1 = 1, MISSILE0 = 2, MISSILE1 = 3, BALL = 4, PLAYFIELD = 5, OBJECTS = 6;
+constexpr u32 EVERY_OBJECT = (1u << OBJECTS) - 1;
+
+constexpr u32 WSYNC = 0x02;  // of the TIA: waits for the next line
 
 constexpr u8 MAPPER_PLAIN = 0, MAPPER_F8 = 1, MAPPER_F6 = 2, MAPPER_E0 = 3, MAPPER_FE = 4, MAPPER_DPC = 5;
 
@@ -44,9 +47,10 @@ struct Machine {
     i32 stop = 0;         // the clock at which the picture ends
     i32 due = 0;          // the clock up to which the registers are valid as they are
     i32 clock_limit = 0;  // the clock at which a frame without VSYNC ends
-    u32 dirty = 0;        // objects whose columns are out of date
-    u32 on = 0;           // objects that show at all
-    u32 pairs = 0;        // of these, as bits of Tia::collisions
+    bool changed = false;  // `on` and `pairs` are out of date
+    u32 dirty = 0;         // objects whose columns are
+    u32 on = 0;            // objects that show at all
+    u32 pairs = 0;         // of these, as bits of Tia::collisions
     Columns columns[OBJECTS] = {};
     bool drawing = false, over = false;
     bool finds_out = false;  // which television it needs, as an American one

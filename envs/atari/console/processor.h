@@ -197,17 +197,29 @@ struct Processor {
     TBS_METHOD u32 word_by(u32 index) const { return (word() + index) & 0xFFFF; }
 
     TBS_METHOD void put(u32 address, u32 value) {
-        cycle = write(machine, address, u8(value), cycle, true);
-        if (machine.over) left = 0;
+        if (address & 0x1080) {
+            write_device(machine, address, u8(value), cycle);
+        } else {
+            put_tia(address, value, true);
+        }
     }
     TBS_METHOD void put_zero_page(u32 address, u32 value, bool after_read = true) {
         address &= 0xFF;
         if (address & 0x80) {
             machine.ram.bytes[address - 0x80] = u8(value);
         } else {
-            cycle = write_tia(machine, address, u8(value), cycle, after_read);
-            if (machine.over) left = 0;
+            put_tia(address, value, after_read);
         }
+    }
+    TBS_METHOD void put_tia(u32 address, u32 value, bool after_read) {
+        const u32 number = address & 0x3F;
+        if (3 * cycle >= machine.clock_limit) machine.over = true;
+        if (number == WSYNC) {
+            if (after_read) cycle = next_line(machine, cycle);
+        } else {
+            write_tia(machine, number, u8(value), cycle);
+        }
+        if (machine.over) left = 0;
     }
 
     // Stack --------------------------------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
         case 0x25:
         case 0x26:
         case 0x27: {
-            const u32 which = number - 0x25;
-            return set(machine, tia.vertical_delay[which], value & 1, 1u << (which == 2 ? BALL : PLAYER0 + which), clock);
+            const u32 which = number - 0x25, object = which == 2 ? BALL : PLAYER0 + which;
+            return set(machine, tia.vertical_delay[which], value & 1, 1u << object, clock);
         }
         case 0x28:
         case 0x29: return lock_missile(machine, number - 0x28, value >> 1 & 1, clock);

@@ -16,6 +16,15 @@ TBS_FUNCTION u32 collisions_of(const u64 (&lit)[OBJECTS]) {
     return found;
 }
 
+// Of objects that show, by bits, the pairs: all but those with an object that does not show.
+TBS_FUNCTION u32 pairs_of(u32 on) {
+    constexpr u32 of_object[OBJECTS] = {0x4036, 0x40C9, 0x8303, 0x8C0C, 0x1AA0, 0x1550};
+    u32 pairs = 0xDFFF;
+    TBS_UNROLL
+    for (u32 i = 0; i < OBJECTS; ++i) pairs &= ~of_object[i] | (0 - (on >> i & 1));
+    return pairs;
+}
+
 // The bits [first, end) of the columns of a word, which begins at column 64 * word.
 TBS_FUNCTION u64 part_of(i32 first, i32 end, i32 word) {
     const i32 low = max(first - 64 * word, 0), high = min(end - 64 * word, 64);
@@ -110,14 +119,14 @@ TBS_FUNCTION void piece(Machine &machine, i32 first, i32 end) {
     if (end <= BLANK) return;
     Tia &tia = machine.tia;
     const i32 x = max(first - BLANK, 0), to = end - BLANK;
-    if (machine.dirty) {
+    if (machine.changed) {
+        machine.changed = false;
         machine.on = objects_on(tia);
-        u64 lit[OBJECTS];
-        for (u32 i = 0; i < OBJECTS; ++i) lit[i] = machine.on >> i & 1;
-        machine.pairs = collisions_of(lit);
-        if (machine.drawing || machine.pairs) update_columns(machine);
+        machine.pairs = pairs_of(machine.on);
     }
-    if (!tia.blanked && machine.pairs & ~tia.collisions) collide(machine, x, to);
+    const bool may_collide = !tia.blanked && machine.pairs & ~u32{tia.collisions};
+    if (machine.dirty && (may_collide || machine.drawing)) update_columns(machine);
+    if (may_collide) collide(machine, x, to);
     if (machine.drawing) {
         u8 *line = current_line(machine);
         draw(machine, line, x, to);
@@ -135,7 +144,7 @@ TBS_FUNCTION void star_step(Machine &machine) {
     const i32 x = tia.x[MISSILE0] - moves[tia.star_phase];
     tia.x[MISSILE0] = u8(x < 0 ? x + WIDTH : x);
     tia.star_shape = tia.star_phase == 1 ? 1 : tia.star_phase == 2 ? 2 : 0;
-    machine.dirty |= 1u << MISSILE0;
+    touch(machine, 1u << MISSILE0);
 }
 
 TBS_FUNCTION void end_line(Machine &machine) {
@@ -144,7 +153,7 @@ TBS_FUNCTION void end_line(Machine &machine) {
     tia.line += 1;
     if (tia.mirrored != (tia.control & 1)) {
         tia.mirrored = tia.control & 1;
-        machine.dirty |= 1u << PLAYFIELD;
+        touch(machine, 1u << PLAYFIELD);
     }
     for (u32 i = 0; i < 2; ++i) {
         machine.dirty |= u32{tia.skip_first[i]} << (PLAYER0 + i);

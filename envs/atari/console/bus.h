@@ -18,22 +18,13 @@ TBS_FUNCTION u8 read_zero_page(Machine &machine, u32 address, u32 bus, i32 cycle
     return address & 0x80 ? machine.ram.bytes[address & 0x7F] : read_tia(machine, address, u8(bus), cycle);
 }
 
-// Returns the cycle after the write.
-TBS_CALLED i32 write(Machine &machine, u32 address, u8 value, i32 cycle, bool after_read) {
+// All but registers of the TIA.
+TBS_CALLED void write_device(Machine &machine, u32 address, u8 value, i32 cycle) {
     if (address & 0x1000) {
         write_cartridge(machine, address, value);
-    } else if (!(address & 0x80)) {
-        return write_tia(machine, address, value, cycle, after_read);
     } else if (address & 0x200) {
         write_riot(machine, address, value, cycle);
     } else {
         machine.ram.bytes[address & 0x7F] = value;
     }
-    return cycle;
-}
-
-TBS_FUNCTION i32 write_zero_page(Machine &machine, u32 address, u8 value, i32 cycle, bool after_read) {
-    if (!(address & 0x80)) return write_tia(machine, address, value, cycle, after_read);
-    machine.ram.bytes[address & 0x7F] = value;
-    return cycle;
 }

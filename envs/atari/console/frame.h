@@ -8,8 +8,7 @@ TBS_FUNCTION void begin_clocks(Machine &machine) {
     machine.stop = tia.frame + LINE * (machine.facts.first_line + lines);
     machine.clock_limit = tia.frame + LINE * (pal ? 343 : 291);
     machine.due = tia.last;
-    machine.dirty = (1u << OBJECTS) - 1;
-    machine.on = objects_on(tia);
+    touch(machine, EVERY_OBJECT);
     machine.over = false;
     machine.jam = 0;
 }

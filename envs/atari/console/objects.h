@@ -104,7 +104,13 @@ TBS_FUNCTION Columns playfield_columns(const Tia &tia) {
     return columns;
 }
 
-TBS_FUNCTION void update_columns(Machine &machine) {
+// What shows of these objects has changed.
+TBS_FUNCTION void touch(Machine &machine, u32 objects) {
+    machine.dirty |= objects;
+    machine.changed = true;
+}
+
+TBS_CALLED void update_columns(Machine &machine) {
     const Tia &tia = machine.tia;
     const u32 dirty = machine.dirty;
     const Columns none{};

@@ -25,12 +25,12 @@
 #define ATARI_CHANGES(base, operation)                                                               \
     case base + 0x06:                                                                                \
         takes(5, 2);                                                                                 \
-        put_zero_page(low, operation(at_zero_page(low)));                                            \
+        put_zero_page(low(), operation(at_zero_page(low())));                                            \
         break;                                                                                       \
     case base + 0x0E: ATARI_CHANGE(6, 3, word(), operation)                                          \
     case base + 0x16:                                                                                \
         takes(6, 2);                                                                                 \
-        put_zero_page(low + x, operation(at_zero_page((low + x) & 0xFF)));                           \
+        put_zero_page(low() + x, operation(at_zero_page((low() + x) & 0xFF)));                           \
         break;                                                                                       \
     case base + 0x1E: ATARI_CHANGE(7, 3, word_by(x), operation)
 
@@ -39,13 +39,13 @@
     case base + 0x03: ATARI_CHANGE(8, 2, pointer_by_x(), operation)                                  \
     case base + 0x07:                                                                                \
         takes(5, 2);                                                                                 \
-        put_zero_page(low, operation(at_zero_page(low)));                                            \
+        put_zero_page(low(), operation(at_zero_page(low())));                                            \
         break;                                                                                       \
     case base + 0x0F: ATARI_CHANGE(6, 3, word(), operation)                                          \
     case base + 0x13: ATARI_CHANGE(8, 2, indirect_y_address(), operation)                            \
     case base + 0x17:                                                                                \
         takes(6, 2);                                                                                 \
-        put_zero_page(low + x, operation(at_zero_page((low + x) & 0xFF)));                           \
+        put_zero_page(low() + x, operation(at_zero_page((low() + x) & 0xFF)));                           \
         break;                                                                                       \
     case base + 0x1B: ATARI_CHANGE(7, 3, word_by(y), operation)                                      \
     case base + 0x1F: ATARI_CHANGE(7, 3, word_by(x), operation)
@@ -93,7 +93,7 @@ TBS_CALLED bool find_code(Machine &machine, u32 pc) {
     const u32 at = pc - page;
     if (!(pc & 0x1000) || at < first || at >= end) return false;
     machine.code_first = page + first;
-    machine.code_count = end - first;
+    machine.code_end = page + end;
     machine.code = machine.rom + machine.windows[page >> 10 & 11] + first;
     return true;
 }
@@ -102,14 +102,14 @@ struct Processor {
     Machine &machine;
     i32 cycle;
     u32 pc, a, x, y, sp;
-    u32 negative;  // bit 7 counts
-    u32 nonzero;   // 0: the flag Z is set
+    u32 result;  // its lowest 8 bits are 0: the flag Z is set; bit 7 or 8 is not: the flag N
     u32 carry, overflow, decimal, interrupt;
-    u32 opcode, low, high;  // bytes of the instruction
+    u32 bytes;  // of the instruction, the lowest first
+    i32 left;   // instructions that the frame may still have
 
     TBS_METHOD Processor(Machine &of)
         : machine(of), cycle(of.cpu.cycle), pc(of.cpu.pc), a(of.cpu.a), x(of.cpu.x), y(of.cpu.y), sp(of.cpu.sp),
-          opcode(0), low(0), high(0) {
+          bytes(0), left(MOST_INSTRUCTIONS) {
         set_flags(of.cpu.flags);
     }
 
@@ -126,50 +126,54 @@ struct Processor {
 
     // Flags --------------------------------------------------------------------------------------------------------
     TBS_METHOD u32 flags() const {
-        const u32 zero = nonzero == 0;
-        return (negative & 0x80) | overflow << 6 | 0x30 | decimal << 3 | interrupt << 2 | zero << 1 | carry;
+        const u32 zero = zeroed(), negative = negated();
+        return negative << 7 | overflow << 6 | 0x30 | decimal << 3 | interrupt << 2 | zero << 1 | carry;
     }
     TBS_METHOD void set_flags(u32 byte) {
-        negative = byte;
+        result = (byte & 0x80) << 1 | (~byte & 2);
         overflow = byte >> 6 & 1;
         decimal = byte >> 3 & 1;
         interrupt = byte >> 2 & 1;
-        nonzero = ~byte & 2;
         carry = byte & 1;
     }
+    TBS_METHOD bool zeroed() const { return (result & 0xFF) == 0; }
+    TBS_METHOD bool negated() const { return result & 0x180; }
     TBS_METHOD u32 judged(u32 byte) {
-        negative = nonzero = byte;
+        result = byte;
         return byte;
     }
 
     // Operands -----------------------------------------------------------------------------------------------------
-    TBS_METHOD u32 word() const { return low | high << 8; }
+    TBS_METHOD u32 opcode() const { return bytes & 0xFF; }
+    TBS_METHOD u32 low() const { return bytes >> 8 & 0xFF; }
+    TBS_METHOD u32 high() const { return bytes >> 16 & 0xFF; }
+    TBS_METHOD u32 word() const { return bytes >> 8 & 0xFFFF; }
     TBS_METHOD void takes(i32 cycles, u32 bytes) {
         cycle += cycles;
         pc += bytes;
     }
     TBS_METHOD u32 at(u32 address, u32 bus) { return read(machine, address, bus, cycle); }
-    TBS_METHOD u32 at_zero_page(u32 address) { return read_zero_page(machine, address, low, cycle); }
+    TBS_METHOD u32 at_zero_page(u32 address) { return read_zero_page(machine, address, low(), cycle); }
     TBS_METHOD u32 immediate() {
         takes(2, 2);
-        return low;
+        return low();
     }
     TBS_METHOD u32 zero_page() {
         takes(3, 2);
-        return at_zero_page(low);
+        return at_zero_page(low());
     }
     TBS_METHOD u32 zero_page_by(u32 index) {
         takes(4, 2);
-        return at_zero_page((low + index) & 0xFF);
+        return at_zero_page((low() + index) & 0xFF);
     }
     TBS_METHOD u32 absolute() {
         takes(4, 3);
-        return at(word(), high);
+        return at(word(), high());
     }
     TBS_METHOD u32 absolute_by(u32 index) {
         const u32 address = word() + index;
-        takes(4 + i32{(low + index) > 0xFF}, 3);
-        return at(address & 0xFFFF, high);
+        takes(4 + i32{(low() + index) > 0xFF}, 3);
+        return at(address & 0xFFFF, high());
     }
     // A pointer in page zero; one at 0xFF has its high byte at 0x100.
     TBS_METHOD u32 pointer(u32 where) {
@@ -177,7 +181,7 @@ struct Processor {
         if (where == 0xFF) return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
         return first | u32{read_zero_page(machine, where + 1, first, cycle)} << 8;
     }
-    TBS_METHOD u32 pointer_by_x() { return pointer((low + x) & 0xFF); }
+    TBS_METHOD u32 pointer_by_x() { return pointer((low() + x) & 0xFF); }
     TBS_METHOD u32 indirect_x() {
         takes(6, 2);
         const u32 address = pointer_by_x();
@@ -185,21 +189,42 @@ struct Processor {
     }
     TBS_METHOD u32 indirect_y() {
         takes(5, 2);
-        const u32 base = pointer(low);
+        const u32 base = pointer(low());
         cycle += (base & 0xFF) + y > 0xFF;
         return at((base + y) & 0xFFFF, base >> 8);
     }
-    TBS_METHOD u32 indirect_y_address() { return (pointer(low) + y) & 0xFFFF; }
+    TBS_METHOD u32 indirect_y_address() { return (pointer(low()) + y) & 0xFFFF; }
     TBS_METHOD u32 word_by(u32 index) const { return (word() + index) & 0xFFFF; }
 
-    TBS_METHOD void put(u32 address, u32 value) { cycle = write(machine, address, u8(value), cycle, true); }
-    TBS_METHOD void put_zero_page(u32 address, u32 value) {
-        cycle = write_zero_page(machine, address & 0xFF, u8(value), cycle, true);
+    TBS_METHOD void put(u32 address, u32 value) {
+        if (address & 0x1080) {
+            write_device(machine, address, u8(value), cycle);
+        } else {
+            put_tia(address, value, true);
+        }
+    }
+    TBS_METHOD void put_zero_page(u32 address, u32 value, bool after_read = true) {
+        address &= 0xFF;
+        if (address & 0x80) {
+            machine.ram.bytes[address - 0x80] = u8(value);
+        } else {
+            put_tia(address, value, after_read);
+        }
+    }
+    TBS_METHOD void put_tia(u32 address, u32 value, bool after_read) {
+        const u32 number = address & 0x3F;
+        if (3 * cycle >= machine.clock_limit) machine.over = true;
+        if (number == WSYNC) {
+            if (after_read) cycle = next_line(machine, cycle);
+        } else {
+            write_tia(machine, number, u8(value), cycle);
+        }
+        if (machine.over) left = 0;
     }
 
     // Stack --------------------------------------------------------------------------------------------------------
     TBS_METHOD void push(u32 value, bool after_read) {
-        cycle = write_zero_page(machine, sp, u8(value), cycle, after_read);
+        put_zero_page(sp, value, after_read);
         sp = (sp - 1) & 0xFF;
     }
     TBS_METHOD u32 pull(u32 bus) {
@@ -207,7 +232,7 @@ struct Processor {
         return read_zero_page(machine, sp, bus, cycle);
     }
     // The first byte of an instruction: the one below it has been read before.
-    TBS_METHOD u32 pull() { return pull(sp & 0x80 ? machine.ram.bytes[sp & 0x7F] : opcode); }
+    TBS_METHOD u32 pull() { return pull(sp & 0x80 ? machine.ram.bytes[sp & 0x7F] : opcode()); }
 
     // Operations ---------------------------------------------------------------------------------------------------
     TBS_METHOD void lda(u32 m) { a = judged(m); }
@@ -226,9 +251,8 @@ struct Processor {
     TBS_METHOD void cpx(u32 m) { compare(x, m); }
     TBS_METHOD void cpy(u32 m) { compare(y, m); }
     TBS_METHOD void bit(u32 m) {
-        negative = m;
         overflow = m >> 6 & 1;
-        nonzero = a & m;
+        result = (m & 0x80) << 1 | (a & m);
     }
     TBS_METHOD static constexpr u32 decimal_of(u32 byte) { return 10 * (byte >> 4) + (byte & 15); }
     TBS_METHOD static constexpr u32 bcd_of(u32 number) { return number / 10 << 4 | number % 10; }
@@ -342,56 +366,54 @@ struct Processor {
     TBS_METHOD void lxa(u32 m) { a = x = judged((a | 0xEE) & m); }
 
     // Jumps --------------------------------------------------------------------------------------------------------
+    TBS_METHOD void jump(u32 target) {
+        pc = target;
+        if (pc < machine.code_first) machine.code_end = 0;
+    }
     TBS_METHOD void branch(bool taken) {
         takes(2, 2);
         if (!taken) return;
-        const u32 target = (pc + low - (low >> 7 << 8)) & 0xFFFF;
+        const u32 target = (pc + low() - (low() >> 7 << 8)) & 0xFFFF;
         cycle += 1 + i32{((target ^ pc) & 0xFF00) != 0};
-        pc = target;
+        jump(target);
     }
 
-    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped. Returns how
-    // many instructions these are, of `left` at most.
-    TBS_METHOD i32 skip_waiting(i32 left) {
-        const u32 at = pc - machine.code_first;
-        if (at >= machine.code_count) return 0;
-        const u8 *code = machine.code + at;
-        if (code[0] != 0xAD || code[1] != 0x84 || code[2] != 0x02) return 0;
+    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped.
+    TBS_METHOD void skip_waiting() {
+        if (pc + 2 >= machine.code_end) return;
+        const u8 *code = machine.code + (pc - machine.code_first);
+        if (code[0] != 0xAD || code[1] != 0x84 || code[2] != 0x02) return;
         const Riot &riot = machine.riot;
         const i32 turn = 7 + i32{((pc + 5) ^ pc) >> 8 != 0};
         const i32 since = cycle + 3 - riot.set, expiry = (i32(riot.value) - 1) << riot.shift;  // of the next read
-        if (since < 0 || since >= expiry) return 0;
+        if (since < 0 || since >= expiry) return;
         const i32 turns = min((expiry - since + turn - 1) / turn, left / 2);
         cycle += turn * turns;
-        return 2 * turns;
+        left -= 2 * turns;
     }
 
     // Fetches the instruction; through the bus where reading has effects.
     TBS_METHOD void fetch() {
-        if (pc - machine.code_first >= machine.code_count) {
+        if (pc >= machine.code_end) {
             pc &= 0xFFFF;
             if (!find_code(machine, pc)) return fetch_over_bus();
         }
         const u8 *code = machine.code + (pc - machine.code_first);
-        opcode = code[0];
-        low = code[1];
-        high = code[2];
+        bytes = code[0] | u32{code[1]} << 8 | u32{code[2]} << 16 | u32{code[3]} << 24;  // one load
     }
     TBS_METHOD void fetch_over_bus() {
-        opcode = at(pc, high);
-        const u32 length = length_of(opcode);
-        low = length > 1 ? at((pc + 1) & 0xFFFF, opcode) : opcode;
-        if (opcode == 0x20) {
-            high = low;  // JSR reads it after its pushes
-        } else {
-            high = length > 2 ? at((pc + 2) & 0xFFFF, low) : low;
-        }
+        const u32 first = at(pc, high()), length = length_of(first);
+        const u32 second = length > 1 ? at((pc + 1) & 0xFFFF, first) : first;
+        // JSR reads its third byte after its pushes.
+        const u32 third = length > 2 && first != 0x20 ? at((pc + 2) & 0xFFFF, second) : second;
+        bytes = first | second << 8 | third << 16;
     }
 
     TBS_METHOD void run() {
-        for (i32 left = MOST_INSTRUCTIONS; left > 0 && !machine.over; --left) {
+        while (left > 0) {
+            --left;
             fetch();
-            switch (u8(opcode)) {
+            switch (opcode()) {
                 ATARI_READS(0x00, ora)
                 ATARI_READS(0x20, land)
                 ATARI_READS(0x40, eor)
@@ -414,20 +436,20 @@ struct Processor {
 
                 // Stores
                 case 0x81: ATARI_WRITE(6, 2, pointer_by_x(), a)
-                case 0x84: ATARI_WRITE_ZERO_PAGE(3, low, y)
-                case 0x85: ATARI_WRITE_ZERO_PAGE(3, low, a)
-                case 0x86: ATARI_WRITE_ZERO_PAGE(3, low, x)
-                case 0x87: ATARI_WRITE_ZERO_PAGE(3, low, a & x)
+                case 0x84: ATARI_WRITE_ZERO_PAGE(3, low(), y)
+                case 0x85: ATARI_WRITE_ZERO_PAGE(3, low(), a)
+                case 0x86: ATARI_WRITE_ZERO_PAGE(3, low(), x)
+                case 0x87: ATARI_WRITE_ZERO_PAGE(3, low(), a & x)
                 case 0x83: ATARI_WRITE(6, 2, pointer_by_x(), a & x)
                 case 0x8C: ATARI_WRITE(4, 3, word(), y)
                 case 0x8D: ATARI_WRITE(4, 3, word(), a)
                 case 0x8E: ATARI_WRITE(4, 3, word(), x)
                 case 0x8F: ATARI_WRITE(4, 3, word(), a & x)
                 case 0x91: ATARI_WRITE(6, 2, indirect_y_address(), a)
-                case 0x94: ATARI_WRITE_ZERO_PAGE(4, low + x, y)
-                case 0x95: ATARI_WRITE_ZERO_PAGE(4, low + x, a)
-                case 0x96: ATARI_WRITE_ZERO_PAGE(4, low + y, x)
-                case 0x97: ATARI_WRITE_ZERO_PAGE(4, low + y, a & x)
+                case 0x94: ATARI_WRITE_ZERO_PAGE(4, low() + x, y)
+                case 0x95: ATARI_WRITE_ZERO_PAGE(4, low() + x, a)
+                case 0x96: ATARI_WRITE_ZERO_PAGE(4, low() + y, x)
+                case 0x97: ATARI_WRITE_ZERO_PAGE(4, low() + y, a & x)
                 case 0x99: ATARI_WRITE(5, 3, word_by(y), a)
                 case 0x9D: ATARI_WRITE(5, 3, word_by(x), a)
                 case 0x93: ATARI_WRITE(6, 2, indirect_y_address(), a & x & ((where >> 8) + 1))
@@ -499,39 +521,38 @@ struct Processor {
                 case 0xBB: las(absolute_by(y)); break;
 
                 // Branches and jumps
-                case 0x10: branch(!(negative & 0x80)); break;
-                case 0x30: branch(negative & 0x80); break;
+                case 0x10: branch(!negated()); break;
+                case 0x30: branch(negated()); break;
                 case 0x50: branch(!overflow); break;
                 case 0x70: branch(overflow); break;
                 case 0x90: branch(!carry); break;
                 case 0xB0: branch(carry); break;
                 case 0xD0:
-                branch(nonzero);
-                if (low == 0xFB && nonzero) left -= skip_waiting(left - 1);
-                break;
-                case 0xF0: branch(!nonzero); break;
+                    branch(!zeroed());
+                    if (low() == 0xFB && !zeroed()) skip_waiting();
+                    break;
+                case 0xF0: branch(zeroed()); break;
                 case 0x4C:
                     takes(3, 0);
-                    pc = word();
+                    jump(word());
                     break;
                 case 0x6C: {
                     takes(5, 0);
-                    const u32 where = word(), first = at(where, high);
-                    pc = first | at((where & 0xFF00) | ((where + 1) & 0xFF), first) << 8;
+                    const u32 where = word(), first = at(where, high());
+                    jump(first | at((where & 0xFF00) | ((where + 1) & 0xFF), first) << 8);
                     break;
                 }
                 case 0x20: {
                     takes(6, 2);
                     push(pc >> 8 & 0xFF, true);
                     push(pc & 0xFF, false);
-                    high = at(pc & 0xFFFF, pc & 0xFF);
-                    pc = word();
+                    jump(low() | at(pc & 0xFFFF, pc & 0xFF) << 8);
                     break;
                 }
                 case 0x60: {
                     takes(6, 0);
                     const u32 first = pull();
-                    pc = (first | pull(first) << 8) + 1;
+                    jump((first | pull(first) << 8) + 1);
                     break;
                 }
                 case 0x40: {
@@ -539,7 +560,7 @@ struct Processor {
                     const u32 byte = pull();
                     set_flags(byte);
                     const u32 first = pull(byte);
-                    pc = first | pull(first) << 8;
+                    jump(first | pull(first) << 8);
                     break;
                 }
                 case 0x00: {
@@ -549,7 +570,7 @@ struct Processor {
                     push(flags(), false);
                     interrupt = 1;
                     const u32 first = at(0xFFFE, flags());
-                    pc = first | at(0xFFFF, first) << 8;
+                    jump(first | at(0xFFFF, first) << 8);
                     break;
                 }
 
@@ -602,8 +623,9 @@ struct Processor {
                 case 0xFC: nop(absolute_by(x)); break;
 
                 default:  // halts
-                    machine.jam = u8(opcode);
+                    machine.jam = u8(opcode());
                     machine.over = true;
+                    left = 0;
                     break;
             }
         }

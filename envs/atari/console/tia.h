@@ -1,4 +1,5 @@
 // The registers of the TIA. A write acts at the end of its instruction, some registers some clocks later.
+// Most writes change nothing, so that each register has a function, which first asks for that.
 #pragma once
 
 TBS_FUNCTION i32 clock_of_line(const Tia &tia, i32 clock) { return i32(u32(clock - tia.frame) % u32(LINE)); }
@@ -8,7 +9,7 @@ TBS_FUNCTION void hold_until(Machine &machine, i32 clock) { machine.due = max(ma
 
 TBS_FUNCTION void change(Machine &machine, u32 objects) {
     catch_up(machine);
-    machine.dirty |= objects;
+    touch(machine, objects);
 }
 
 TBS_FUNCTION u8 add_columns(i32 x, i32 move) {
@@ -26,19 +27,28 @@ TBS_FUNCTION i32 motion_of(u32 value, i32 cycle) {
     return cycle > 20 ? 0 : max(whole, i32(low[cycle]));
 }
 
-TBS_FUNCTION void move_objects(Machine &machine, i32 clock) {
+TBS_CALLED void move_objects(Machine &machine, i32 clock) {
     Tia &tia = machine.tia;
     const i32 cycle = clock_of_line(tia, clock) / 3;
-    change(machine, (1u << OBJECTS) - 1);
+    hold_until(machine, clock);
+    catch_up(machine);
     if (machine.facts.comb && (cycle <= 20 || cycle == 75)) tia.comb = 1;
-    for (u32 i = 0; i < 5; ++i) tia.x[i] = add_columns(tia.x[i], motion_of(tia.motion[i], cycle));
-    tia.skip_first[0] = tia.skip_first[1] = 0;
-    tia.star = tia.star_shape = 0;
+    for (u32 i = 0; i < 5; ++i) {
+        const i32 motion = motion_of(tia.motion[i], cycle);
+        if (motion == 0) continue;
+        tia.x[i] = add_columns(tia.x[i], motion);
+        touch(machine, 1u << i);
+    }
+    if (tia.skip_first[0] | tia.skip_first[1] | tia.star | tia.star_shape) {
+        touch(machine, 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0);
+        tia.skip_first[0] = tia.skip_first[1] = 0;
+        tia.star = tia.star_shape = 0;
+    }
     tia.moved = clock;
 }
 
 // RESP: whether the first copy shows on this line depends on where the new place falls on the old copies.
-TBS_FUNCTION void place_player(Machine &machine, u32 player, i32 clock) {
+TBS_CALLED void place_player(Machine &machine, u32 player, i32 clock) {
     Tia &tia = machine.tia;
     const i32 h = clock_of_line(tia, clock), x = h < BLANK ? 3 : (h - BLANK + 5) % WIDTH;
     const u32 mode = tia.copies[player] & 7;
@@ -52,16 +62,17 @@ TBS_FUNCTION void place_player(Machine &machine, u32 player, i32 clock) {
         begins = begins || behind < 4;
         within = within || (behind >= 4 && behind < 4 + width);
     }
-    if (within) hold_until(machine, clock + 11);
+    hold_until(machine, within ? clock + 11 : clock);
     change(machine, 1u << (PLAYER0 + player));
     tia.x[player] = u8(x);
     tia.skip_first[player] = within || !begins;
 }
 
 // RESM and RESBL, with the places that a recent HMOVE disturbs.
-TBS_FUNCTION void place_small(Machine &machine, u32 object, i32 clock) {
+TBS_CALLED void place_small(Machine &machine, u32 object, i32 clock) {
     Tia &tia = machine.tia;
     const i32 h = clock_of_line(tia, clock), since = clock - tia.moved;
+    hold_until(machine, object == BALL ? clock : clock + 8);
     i32 x = h < BLANK ? 2 : (h - BLANK + 4) % WIDTH;
     if (object == MISSILE0 && since == 60 && h == 69) x = 8;
     if (object == MISSILE1 && since == 9 && h == 18) x = 3;
@@ -77,8 +88,9 @@ TBS_FUNCTION void place_small(Machine &machine, u32 object, i32 clock) {
     if (object == MISSILE0) tia.star_shape = 0;
 }
 
-TBS_FUNCTION void set_graphics(Machine &machine, u32 player, u8 value) {
+TBS_CALLED void set_graphics(Machine &machine, u32 player, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock + 1);
     const u32 other = 1 - player;
     const bool same = tia.graphics[player] == value && tia.delayed[other] == tia.graphics[other] &&
                       (player == 0 || tia.ball_delayed == tia.ball_on);
@@ -90,39 +102,43 @@ TBS_FUNCTION void set_graphics(Machine &machine, u32 player, u8 value) {
 }
 
 // A register of one byte that objects depend on.
-TBS_FUNCTION void set(Machine &machine, u8 &byte, u8 value, u32 objects) {
+TBS_CALLED void set(Machine &machine, u8 &byte, u8 value, u32 objects, i32 clock) {
+    hold_until(machine, clock);
     if (byte == value) return;
     change(machine, objects);
     byte = value;
 }
 
-TBS_FUNCTION void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
+TBS_CALLED void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
     const i32 cycle = clock_of_line(machine.tia, clock) / 3 & 3;
-    hold_until(machine, clock + (cycle == 0 ? 4 : cycle == 1 ? 5 : cycle == 2 ? 2 : 3));
-    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD);
+    const i32 acts = clock + (cycle == 0 ? 4 : cycle == 1 ? 5 : cycle == 2 ? 2 : 3);
+    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, acts);
 }
 
-TBS_FUNCTION void set_color(Machine &machine, u32 which, u8 value) {
+TBS_CALLED void set_color(Machine &machine, u32 which, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock);
     value = (value & 0xFE) | (machine.facts.pal && (tia.lines & 1));
     if (tia.colors[which] == value) return;
     if (machine.drawing) catch_up(machine);
     tia.colors[which] = value;
 }
 
-TBS_FUNCTION void set_control(Machine &machine, u8 value, i32 clock) {
+TBS_CALLED void set_control(Machine &machine, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock);
     if (tia.control == value) return;
     change(machine, 1u << BALL);
     tia.control = value;
     if (clock_of_line(tia, clock) < 147 && tia.mirrored != (value & 1)) {
         tia.mirrored = value & 1;
-        machine.dirty |= 1u << PLAYFIELD;
+        touch(machine, 1u << PLAYFIELD);
     }
 }
 
-TBS_FUNCTION void set_copies(Machine &machine, u32 player, u8 value) {
+TBS_CALLED void set_copies(Machine &machine, u32 player, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock + 8);
     if (tia.copies[player] == value && !tia.skip_first[player] && !tia.star_shape) return;
     change(machine, 1u << (PLAYER0 + player) | 1u << (MISSILE0 + player));
     tia.copies[player] = value;
@@ -131,8 +147,9 @@ TBS_FUNCTION void set_copies(Machine &machine, u32 player, u8 value) {
 }
 
 // RESMP: a missile that is released lies in the middle of its player.
-TBS_FUNCTION void lock_missile(Machine &machine, u32 missile, u8 locked) {
+TBS_CALLED void lock_missile(Machine &machine, u32 missile, u8 locked, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock);
     if (tia.locked[missile] == locked && !tia.star_shape) return;
     change(machine, 1u << (MISSILE0 + missile));
     if (tia.locked[missile] && !locked) {
@@ -143,8 +160,9 @@ TBS_FUNCTION void lock_missile(Machine &machine, u32 missile, u8 locked) {
     if (missile == 0) tia.star_shape = 0;
 }
 
-TBS_FUNCTION void set_motion(Machine &machine, u32 object, u8 value, i32 clock) {
+TBS_CALLED void set_motion(Machine &machine, u32 object, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock);
     if (object == MISSILE0 && clock == tia.moved + 63 && tia.motion[object] == 7 && value == 6) {
         change(machine, 1u << MISSILE0);
         tia.star = 1;
@@ -153,7 +171,7 @@ TBS_FUNCTION void set_motion(Machine &machine, u32 object, u8 value, i32 clock) 
     tia.motion[object] = value;
 }
 
-TBS_FUNCTION void set_blank(Machine &machine, u8 value, i32 cycle) {
+TBS_CALLED void set_blank(Machine &machine, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     hold_until(machine, 3 * cycle + 1);
     const u8 blanked = value >> 1 & 1, dumped = value >> 7;
@@ -163,8 +181,9 @@ TBS_FUNCTION void set_blank(Machine &machine, u8 value, i32 cycle) {
     tia.dumped = dumped;
 }
 
-TBS_FUNCTION void set_sync(Machine &machine, u8 value, i32 clock) {
+TBS_CALLED void set_sync(Machine &machine, u8 value, i32 clock) {
     Tia &tia = machine.tia;
+    hold_until(machine, clock);
     if (value & 2) {
         tia.sync_end = clock + LINE;
     } else if (clock >= tia.sync_end) {
@@ -173,72 +192,73 @@ TBS_FUNCTION void set_sync(Machine &machine, u8 value, i32 clock) {
     }
 }
 
-// Returns the cycle after the write, which WSYNC delays to the end of the line.
-TBS_CALLED i32 write_tia(Machine &machine, u32 address, u8 value, i32 cycle, bool after_read) {
+TBS_CALLED void clear_collisions(Machine &machine, i32 clock) {
+    hold_until(machine, clock);
+    catch_up(machine);
+    machine.tia.collisions = 0;
+}
+
+// WSYNC: the next instruction begins with a line.
+TBS_FUNCTION i32 next_line(const Machine &machine, i32 cycle) {
+    const i32 past = clock_of_line(machine.tia, 3 * cycle) / 3;
+    return past == 0 ? cycle : cycle + 76 - past;
+}
+
+// All registers but WSYNC.
+TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     const i32 clock = 3 * cycle;
-    if (clock >= machine.clock_limit) machine.over = true;
-    const u32 number = address & 0x3F;
     switch (number) {
-        case 0x00: hold_until(machine, clock); set_sync(machine, value, clock); break;
-        case 0x01: set_blank(machine, value, cycle); break;
-        case 0x02:
-            if (after_read) {
-                const u32 past = u32(clock - tia.frame) % u32(LINE) / 3;
-                return past == 0 ? cycle : cycle + 76 - i32(past);
-            }
-            break;
+        case 0x00: return set_sync(machine, value, clock);
+        case 0x01: return set_blank(machine, value, cycle);
         case 0x04:
-        case 0x05: hold_until(machine, clock + 8); set_copies(machine, number - 0x04, value); break;
+        case 0x05: return set_copies(machine, number - 0x04, value, clock);
         case 0x06:
         case 0x07:
         case 0x08:
-        case 0x09: hold_until(machine, clock); set_color(machine, number - 0x06, value); break;
-        case 0x0A: hold_until(machine, clock); set_control(machine, value, clock); break;
+        case 0x09: return set_color(machine, number - 0x06, value, clock);
+        case 0x0A: return set_control(machine, value, clock);
         case 0x0B:
-        case 0x0C:
-            hold_until(machine, clock + 1);
-            set(machine, tia.reflected[number - 0x0B], value >> 3 & 1, 1u << (PLAYER0 + number - 0x0B));
-            break;
+        case 0x0C: {
+            const u32 player = number - 0x0B;
+            return set(machine, tia.reflected[player], value >> 3 & 1, 1u << (PLAYER0 + player), clock + 1);
+        }
         case 0x0D:
         case 0x0E:
-        case 0x0F: set_playfield(machine, number - 0x0D, value, clock); break;
+        case 0x0F: return set_playfield(machine, number - 0x0D, value, clock);
         case 0x10:
-        case 0x11: hold_until(machine, clock); place_player(machine, number - 0x10, clock); break;
+        case 0x11: return place_player(machine, number - 0x10, clock);
         case 0x12:
-        case 0x13: hold_until(machine, clock + 8); place_small(machine, MISSILE0 + number - 0x12, clock); break;
-        case 0x14: hold_until(machine, clock); place_small(machine, BALL, clock); break;
+        case 0x13:
+        case 0x14: return place_small(machine, MISSILE0 + number - 0x12, clock);
         case 0x1B:
-        case 0x1C: hold_until(machine, clock + 1); set_graphics(machine, number - 0x1B, value); break;
+        case 0x1C: return set_graphics(machine, number - 0x1B, value, clock);
         case 0x1D:
-        case 0x1E:
-            hold_until(machine, clock);
-            set(machine, tia.missile_on[number - 0x1D], value >> 1 & 1, 1u << (MISSILE0 + number - 0x1D));
-            break;
-        case 0x1F: hold_until(machine, clock); set(machine, tia.ball_on, value >> 1 & 1, 1u << BALL); break;
+        case 0x1E: {
+            const u32 missile = number - 0x1D;
+            return set(machine, tia.missile_on[missile], value >> 1 & 1, 1u << (MISSILE0 + missile), clock);
+        }
+        case 0x1F: return set(machine, tia.ball_on, value >> 1 & 1, 1u << BALL, clock);
         case 0x20:
         case 0x21: tia.motion[number - 0x20] = value >> 4; break;
         case 0x22:
         case 0x23:
-        case 0x24: hold_until(machine, clock); set_motion(machine, number - 0x20, value >> 4, clock); break;
+        case 0x24: return set_motion(machine, number - 0x20, value >> 4, clock);
         case 0x25:
         case 0x26:
         case 0x27: {
-            const u32 which = number - 0x25;
-            hold_until(machine, clock);
-            set(machine, tia.vertical_delay[which], value & 1, 1u << (which == 2 ? BALL : PLAYER0 + which));
-            break;
+            const u32 which = number - 0x25, object = which == 2 ? BALL : PLAYER0 + which;
+            return set(machine, tia.vertical_delay[which], value & 1, 1u << object, clock);
         }
         case 0x28:
-        case 0x29: hold_until(machine, clock); lock_missile(machine, number - 0x28, value >> 1 & 1); break;
-        case 0x2A: hold_until(machine, clock); move_objects(machine, clock); break;
+        case 0x29: return lock_missile(machine, number - 0x28, value >> 1 & 1, clock);
+        case 0x2A: return move_objects(machine, clock);
         case 0x2B:
             for (u32 i = 0; i < 5; ++i) tia.motion[i] = 0;
             break;
-        case 0x2C: hold_until(machine, clock); catch_up(machine); tia.collisions = 0; break;
+        case 0x2C: return clear_collisions(machine, clock);
         default: break;
     }
-    return cycle;
 }
 
 // Whether the capacitor of a paddle has charged since the end of VBLANK's dump; resistance in ohms.

@@ -1,4 +1,4 @@
-"""The pictures of the README, made anew: ``python examples/experiments/pictures.py hideseek``, ``worlds``, or ``curves RUNS...``.
+"""The pictures of the README, made anew: ``pictures.py hideseek``, ``worlds``, or ``curves RUNS...``.
 
 They need ``pip install -e ".[train]"``. ``curves`` draws a panel for each environment of the runs given, which are
 folders of ``python -m torch_batchsim.train``.

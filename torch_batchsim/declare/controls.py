@@ -99,7 +99,7 @@ def nothing(space: gymnasium.Space) -> np.ndarray:
     """An action of a space of several parts: zeros, or what is nearest."""
     if isinstance(space, Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
-    return np.array(getattr(space, "start", np.zeros(space.shape)), space.dtype)  # type: ignore[arg-type]
+    return np.array(getattr(space, "start", np.zeros(space.shape or ())), space.dtype)
 
 
 def composed(pressed: Sequence[Control], idle: Any, space: gymnasium.Space) -> np.ndarray:

@@ -26,7 +26,7 @@ class Tape(TorchVectorWrapper):
 
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
-        self.worlds = min(WORLDS, env.num_worlds)
+        self.worlds = min(WORLDS, env.num_envs // num_agents(env))
         self._rows = self.worlds * num_agents(env)
         self._seed: int | None = None
         self._actions: list[Tensor] = []

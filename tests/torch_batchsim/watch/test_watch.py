@@ -405,16 +405,19 @@ def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> No
     command = [sys.executable, "-m", "torch_batchsim.watch", "cartpole", "--checkpoint", str(tmp_path / "run"),
                "--port", "0", "--worlds", "4", "--speed", "full"]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout
-    page = Page(process.stdout.readline().split()[0])
-    assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
-    page.frame(lambda frame: frame["step"] > 10)
-    page.send("policy", name="random")
-    assert page.text("state")["policy"] == "random"
-    page.send("pause", on=True)
-    assert page.text("state")["paused"]
-    process.send_signal(signal.SIGINT)  # also while it waits
-    said, error = process.communicate(timeout=LIMIT)
+    try:
+        assert process.stdout
+        page = Page(process.stdout.readline().split()[0])
+        assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
+        page.frame(lambda frame: frame["step"] > 10)
+        page.send("policy", name="random")
+        assert page.text("state")["policy"] == "random"
+        page.send("pause", on=True)
+        assert page.text("state")["paused"]
+        process.send_signal(signal.SIGINT)  # also while it waits
+        said, error = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()  # where a line above has failed
     assert (process.returncode, said.strip(), error) == (0, "ended", "")
 
 

@@ -200,6 +200,7 @@ def test_decimal_differences_of_digits_above_9(tmp_path: Path) -> None:
     same_as_ale(rom([*code, 0xD8], []), tmp_path, 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("format", "lines", "most"), [("ntsc", 210, 291), ("pal", 250, 343)])
 def test_televisions(format: str, lines: int, most: int) -> None:
     """One that is named is as the game's own: palette, lines, and where a frame without VSYNC ends."""
@@ -278,6 +279,7 @@ def test_ram_of_a_cartridge_is_written_and_read_at_two_addresses() -> None:
 # Starts ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_cached_starts_are_those_of_consoles_that_have_started() -> None:
     """32 of them, each of which began with bytes of its own."""
     options = {"frame_skip": 1, "noop_max": 0, "fire_at_reset": False}

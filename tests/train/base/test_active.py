@@ -233,7 +233,7 @@ def test_rows_that_took_no_part_are_not_in_the_summary(monkeypatch):
     agent = ActorCritic(env.single_observation_space, env.single_action_space, PPOConfig(hidden_sizes=(8,)), env.device)
     returns, lengths = evaluate(env, agent, seed=1 + SEED_OFFSET)
     monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
-    options = SimpleNamespace(eval_episodes=20, eval_stochastic=False, video=None)
+    options = SimpleNamespace(eval_episodes=20, eval_stochastic=False, video=None, record=None)
     reported = evaluating.evaluated("melee", options, {}, agent, seed=1)
     there = lengths > 0
     assert 0 < (~there).sum() < 20
@@ -247,7 +247,7 @@ def test_a_summary_of_nobody_is_json(monkeypatch):
     env = TorchVectorEnv(Melee(max_episode_steps=9), num_worlds=3)
     monkeypatch.setattr(evaluating, "make_env", lambda *_, **__: env)
     monkeypatch.setattr(evaluating, "evaluate", lambda *_: (torch.zeros(12), torch.zeros(12)))
-    options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None)
+    options = SimpleNamespace(eval_episodes=3, eval_stochastic=False, video=None, record=None)
     reported = evaluating.evaluated("melee", options, {}, None, seed=1)
     assert reported["eval_return_mean"] is reported["eval_return_min"] is reported["eval_length_mean"] is None
     assert json.loads(json.dumps(reported, allow_nan=False))["eval_return_mean_by_agent"] == [None] * 4

@@ -65,6 +65,7 @@ def test_the_policy_does_not_read_it():
     assert not torch.equal(agent.value(tails), agent.value(heads))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("memory", ["none", "lstm"])
 def test_rollouts_hold_it_where_the_environment_writes(memory):
     """In place, and at the ends of episodes as it was."""

@@ -89,6 +89,20 @@ def number(value: Any) -> bool | int | float:
     return value
 
 
+def point(value: Any) -> list[float]:
+    """Three finite numbers."""
+    if not isinstance(value, list) or len(value) != 3:
+        raise Refused(f"three numbers, got {_shown(value)}")
+    return [float(number(part)) for part in value]
+
+
+def direction(value: Any) -> list[float]:
+    """Three finite numbers, not all 0."""
+    if not any(found := point(value)):
+        raise Refused(f"three numbers, not all 0, got {_shown(value)}")
+    return found
+
+
 def text(value: Any) -> str:
     """A short text."""
     if not isinstance(value, str) or len(value) > 200:

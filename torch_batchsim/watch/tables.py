@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..declare.columns import Column
 from ..declare.fields import Field
+from ..physics.hulls import LAYOUT
+from ..physics.shapes import ShapeKind
 from ..resolve.program import Program
 from ..run.simulator import Simulator
 from ..run.world_state import WorldStates
@@ -17,6 +20,11 @@ from .messages import Refused
 SINGLETONS = "one per world"
 _POSE = ".physics.Pose"
 _MOST_ROWS, _MOST_ELEMENTS = 64, 16
+_HALVES: dict[int, Callable[..., tuple[float, float, float]]] = {  # half extents, by kind, of a size
+    ShapeKind.BOX: lambda x, y, z: (x, y, z),
+    ShapeKind.SPHERE: lambda radius, *_: (radius, radius, radius),
+    ShapeKind.CAPSULE: lambda radius, half, *_: (radius, radius, half + radius),
+}
 
 
 def tables(program: Program) -> dict[str, list[tuple[str, Column, Field]]]:
@@ -44,6 +52,43 @@ def place(states: WorldStates, index: int, table: str, row: int) -> list[float] 
     if row >= len(positions) or not np.isfinite(positions[row]).all():
         return None
     return [round(float(part), 4) for part in positions[row]]
+
+
+def hit(sim: Simulator, world: int, eye: list[float], way: list[float]) -> tuple[str, int] | None:
+    """The row whose body a ray meets first; of a hull, of the box around it."""
+    states, found = WorldStates(sim, (world,)), list[tuple[float, str, int]]()
+    for table in followed(sim.program):
+        if f"{table}.physics.Shape" not in sim.program.columns:
+            continue
+        names = ("Shape.kind", "Shape.size", "Shape.hull", "Pose.position", "Pose.rotation")
+        columns = (states.part(f"{table}.physics.{name}", 0) for name in names)
+        for row, (kind, size, hull, position, rotation) in enumerate(zip(*columns, strict=True)):
+            if kind == ShapeKind.HULL:
+                low, high = (size * end for end in _box_of(sim, int(hull)))
+            elif kind in _HALVES:
+                high = np.array(_HALVES[kind](*size.tolist()))
+                low = -high
+            else:
+                continue
+            away = rotation * (1, -1, -1, -1)
+            start, along = _turned(away, np.array(eye) - position), _turned(away, np.array(way))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ends = np.sort([(low - start) / along, (high - start) / along], axis=0)
+            first, last = ends[0].max(), ends[1].min()
+            if 0 < first <= last:
+                found.append((float(first), table, row))
+    return min(found)[1:] if found else None
+
+
+def _turned(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    w, axis = rotation[0], rotation[1:]
+    return vector + 2 * np.cross(axis, np.cross(axis, vector) + w * vector)
+
+
+def _box_of(sim: Simulator, hull: int) -> tuple[np.ndarray, np.ndarray]:
+    record = sim.tensor("physics.Hulls.hull").numpy().view(LAYOUT).reshape(-1)[hull]
+    points = np.stack([record[axis][: record["vertices"]] for axis in "xyz"])
+    return points.min(axis=1), points.max(axis=1)
 
 
 def values(states: WorldStates, index: int, fields: list[tuple[str, Column, Field]]) -> dict[str, Any]:

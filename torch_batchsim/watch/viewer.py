@@ -91,6 +91,8 @@ class Viewer:
             fields = {"world": world, "name": messages.text, **place, "value": messages.number}
             self.on("edit", fields, self._edit)
         self._followed = tables.followed(own.sim.program)
+        if self._followed:
+            self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
@@ -284,3 +286,9 @@ class Viewer:
     def _edit(self, world: int, name: str, row: int, element: int, value: bool | int | float) -> dict[str, Any]:
         tables.write(self.env.sim, world, name, row, element, value)
         return {"kind": "done", "text": f"world {world}: {name} of row {row} is {value}"}
+
+    def _pick(self, world: int, eye: list[float], way: list[float]) -> dict[str, Any]:
+        found = tables.hit(self.env.sim, world, eye, way)
+        if found is None:
+            raise Refused("no body is there")
+        return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}

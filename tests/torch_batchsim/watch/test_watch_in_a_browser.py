@@ -217,4 +217,11 @@ def test_a_browser_watches_every_environment(name: str, tmp_path: Path) -> None:
             place = viewer.env.sim.tensor(f"{table}.physics.Pose.position").reshape(16, -1, 3)[0, 0]
             assert page.value("frame.follow") == pytest.approx(place.tolist(), abs=1e-4)
             page.wait(f"$('full').toDataURL() !== {before!r}")
+            on_it = page.value("((space, seen, box) => space.at(space.seen(frame.follow))"
+                               ".map((v, i) => i ? v * box.height / seen.height : v * box.width / seen.width))("
+                               "new Spaces(fullPainter.camera, orbit), worlds.get(full), "
+                               "$('full').getBoundingClientRect())")  # fmt: skip
+            page.click("#full", *on_it)
+            page.wait("document.querySelector('#values .picked') !== null")
+            assert page.value("`${picked.table} ${picked.row}`") == row == f"{page.value('values.table')} 0"
         page.shot(tmp_path / f"{name}.png")

@@ -1,4 +1,4 @@
-"""Settings of PPO: of RAM found by trial with Pong; of pictures some of those of OpenAI's baselines, untried here."""
+"""Settings of PPO: of RAM tried with Pong; of pictures some of those of OpenAI's baselines, untried here."""
 
 TRAINING = {
     "": {
@@ -8,7 +8,7 @@ TRAINING = {
         "threads": 1,
     },
     "obs=ram": {
-        "total_steps": 2_500_000,
+        "total_steps": 10_000_000,
         "num_envs": 64,
         "num_steps": 128,
         "num_minibatches": 8,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
@@ -96,7 +98,7 @@ def observations(subject: Subject) -> str:
         elif bool(still.any()):
             shown = still.nonzero().flatten().tolist()
             more = ", ..." if len(shown) > _MOST_NAMED else ""
-            elements = ", ".join(map(str, shown[:_MOST_NAMED]))
+            elements = ", ".join(_element(subject, name, i) for i in shown[:_MOST_NAMED])
             notes.append(f"{len(shown)} of {still.numel()} elements of {name} never did: {elements}{more}")
     if constant:
         kind = Failed if len(constant) == len(subject.play.observations) else Warned
@@ -105,6 +107,20 @@ def observations(subject: Subject) -> str:
             "is the system that writes it in 'observe' (or in 'step'), and do the columns that it reads change?",
         )
     return "observations change within episodes" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _element(subject: Subject, name: str, i: int) -> str:
+    """An element of an observation: its number, and its field where there are several."""
+    known = subject.program.observations
+    column = next(iter(known.values())) if name == "observation" else known.get(name.removeprefix("observation."))
+    fields = () if column is None else column.component.fields
+    place = i
+    for field in fields:
+        count = math.prod(field.type.tensor_shape)
+        if place < count:
+            return str(i) if len(fields) == 1 else f"{i} ({field.name}{f'[{place}]' if count > 1 else ''})"
+        place -= count
+    return str(i)
 
 
 def actions(subject: Subject) -> str:

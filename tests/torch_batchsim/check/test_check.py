@@ -179,6 +179,29 @@ def test_an_action_that_is_not_clipped_is_found() -> None:
     assert sound.outcome("refused").status == "passed"
 
 
+class Several(Component):
+    height: f32
+    still: f32[2]
+
+
+def test_elements_that_stand_still_are_named_by_their_fields() -> None:
+    text = SYSTEMS.replace("View &view", "Several &view") + (
+        "TBS_SYSTEM void end(World &world, Episode &episode) { episode.truncated = episode.step >= 9; }\n"
+    )
+    several = declare(
+        text,
+        archetypes=[Archetype("Game", Ball, Push, Several, Reward, count=1)],
+        action="Game.Push",
+        observation="Game.Several",
+        action_space=Box(-1.0, 1.0, (1,), np.float32),
+        start=TaskGraph("begin"),
+        step=TaskGraph("fall", "judge", "end"),
+        observe=TaskGraph("look"),
+    )
+    found = run_checks(several, only=("observations",), worlds=4, steps=40).outcome("observations")
+    assert "2 of 3 elements of observation never did: 1 (still[0]), 2 (still[1])" in found.says
+
+
 def test_a_space_that_says_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine refuses such declarations; a wrapper, or a bug of the engine, may still deliver them."""
     double = Box(-1.0, 2.0, (2,), np.float64)

@@ -185,9 +185,8 @@ class Several(Component):
 
 
 def test_elements_that_stand_still_are_named_by_their_fields() -> None:
-    text = SYSTEMS.replace("View &view", "Several &view") + (
-        "TBS_SYSTEM void end(World &world, Episode &episode) { episode.truncated = episode.step >= 9; }\n"
-    )
+    text = SYSTEMS.replace("View &view) {", "Several &view) { view.still[0] = view.still[1] = 1.0f;")
+    text += "TBS_SYSTEM void end(World &world, Episode &episode) { episode.truncated = episode.step >= 9; }\n"
     several = declare(
         text,
         archetypes=[Archetype("Game", Ball, Push, Several, Reward, count=1)],

@@ -10,16 +10,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
+from live_page import running
 
 import torch_batchsim
 from torch_batchsim import Viewer
-from torch_batchsim.watch.session import Playback, Session
+from torch_batchsim.watch.session import Playback
 
 client_module = pytest.importorskip("websockets.sync.client")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -103,20 +104,10 @@ def browser(url: str, profile: Path) -> Iterator[Browser]:
         process.wait()
 
 
-@contextmanager
-def watched(name: str, worlds: int, shown: int, speed: float | None) -> Iterator[Viewer]:
+def watched(name: str, worlds: int, shown: int, speed: float | None) -> AbstractContextManager[Viewer]:
     """An environment that runs in a thread with random actions."""
     env = gymnasium.make_vec(torch_batchsim.environment_ids()[name], num_worlds=worlds)
-    env.action_space.seed(1)
-    with Viewer(env, 0, shown=shown, speed=speed) as viewer:
-        session = Session(viewer, {"random": lambda: lambda *_: env.sample_actions()}, 3)
-        thread = threading.Thread(target=session.run)
-        thread.start()
-        try:
-            yield viewer
-        finally:
-            viewer.close()
-            thread.join(LIMIT)
+    return running(env, shown=shown, speed=speed)
 
 
 def test_a_browser_watches_cartpole(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Simulator.tune: the choice of groups, and that it changes speed alone."""
+"""Simulator.tune: the choice of groups, and that it changes only speed."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def test_tuning_changes_nothing_but_speed(name: str, monkeypatch: pytest.MonkeyP
     assert_same_bits(before, snapshot(sims[0]))
     assert report.gain >= 1.0 and report.chosen == sims[0].execution.choice()
     assert report.chosen in [candidate.choice for candidate in report.candidates]
+    assert {candidate.choice.executor for candidate in report.candidates} == set(EXECUTORS["cpu"])
     assert report.as_dict()["gain"] == report.gain and str(report.chosen) in str(report)
     for sim in sims:
         for _ in range(20):

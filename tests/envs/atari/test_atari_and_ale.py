@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from own_roms import AS_ALE, ale_of
+from played import HOLDS, SCRIPTS, held_actions, scripted_actions
 from support import assert_same_bits, snapshot
 from torch_batchsim.envs.atari.env import Atari
 from torch_batchsim.envs.atari.games import GAMES
@@ -48,8 +50,17 @@ def actions_of(name: str, seed: int) -> Any:
         yield from [action] * chosen.randint(1, 15)
 
 
-def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False) -> None:
-    """A world for each game, beside a console of ale-py's; with modes and difficulties by the seed, or the first."""
+def lockstep(
+    names: list[str],
+    frames: int,
+    seed: int,
+    with_modes: bool = False,
+    played: Mapping[str, Iterator[int]] | None = None,
+) -> dict[str, bool]:
+    """A world for each game, beside a console of ale-py's; with modes and difficulties by the seed, or the first.
+
+    Random actions, or those ``played``, then none. Returns which games had a reward.
+    """
     options = {"num_worlds": len(names), "num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True}
     env = torch_batchsim.make_vec(Atari, game=names, **options, **AS_ALE)
     settings = [settings_of(name, seed) if with_modes else (GAMES[name].modes[0], 0) for name in names]
@@ -57,7 +68,8 @@ def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False)
     shown = [GAMES[name].selected_mode(mode) for name, (mode, _) in zip(names, settings, strict=True)]
     env.sim.tensor("Plugs.games.mode")[:] = torch.tensor(shown)
     env.sim.tensor("Plugs.games.difficulty")[:] = torch.tensor([difficulty for _, difficulty in settings])
-    actions = [actions_of(name, seed) for name in names]
+    actions = [actions_of(name, seed) if played is None else played[name] for name in names]
+    rewarded = dict.fromkeys(names, False)
     env.reset(seed=0)
     tensor = env.sim.tensor
     for frame in range(frames):
@@ -66,7 +78,7 @@ def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False)
             env.reset(options={"reset_mask": over})
             for ale in (ale for ale in ales if ale.game_over()):
                 ale.reset_game()
-        chosen = [next(each) for each in actions]
+        chosen = [next(each, 0) for each in actions]
         rams, pictures, now = tensor("Ram.bytes"), tensor("Picture.pixels"), tensor("Tia.picture")
         for world, (name, ale) in enumerate(zip(names, ales, strict=True)):
             where = f"{name}, mode and difficulty {settings[world]}, seed {seed}, frame {frame}"
@@ -80,7 +92,9 @@ def lockstep(names: list[str], frames: int, seed: int, with_modes: bool = False)
             found = float(rewards[world]), bool(terminations[world]), int(infos["lives"][world])
             expected = theirs[world], ale.game_over(), ale.lives()
             assert found == expected, f"{name} {settings[world]}, seed {seed}, frame {frame}"
+            rewarded[name] |= found[0] != 0
     env.close()
+    return rewarded
 
 
 def test_games_as_in_ale() -> None:
@@ -104,6 +118,20 @@ def test_games_for_long(names: list[str]) -> None:
     """10,000 frames: of a game in each half, which changes from day to day; ``ATARI_GAMES=all``: of all."""
     some = names if os.environ.get("ATARI_GAMES") == "all" else [names[TODAY % len(names)]]
     lockstep(some, 10_000, TODAY, with_modes=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("frames", sorted({-(-frames // 500) * 500 for *_, frames in HOLDS.values()}))
+def test_rewards_that_random_play_seldom_earns(frames: int) -> None:
+    plays = {name: held_actions(name, *how[:2]) for name, how in HOLDS.items() if frames - 500 < how[2] <= frames}
+    reached = lockstep(list(plays), frames, 0, played=plays)
+    assert all(reached.values()), reached
+
+
+@pytest.mark.full
+def test_the_first_key_and_a_treasure() -> None:
+    reached = lockstep(list(SCRIPTS), 950, 0, played={name: scripted_actions(name) for name in SCRIPTS})
+    assert all(reached.values()), reached
 
 
 @pytest.mark.full

@@ -85,6 +85,7 @@ BANKS = 16384  # bytes of the largest ROM
 DRAWS = 8192  # of ale-py's generator that are kept
 SEED_OF_ALE = 4753849
 CACHED = 32  # consoles of a game that start="cached" keeps
+HOLDS = 32  # of SELECT, whose lengths ale-py draws for Adventure
 BEFORE, AFTER = 28, 8  # the most frames and runs of frames that a game's start needs
 
 
@@ -272,6 +273,7 @@ class Atari(Environment):
             games=len(self.games),
             lines=self.lines,
             draws=DRAWS,
+            holds=HOLDS,
             dpc=any(one.mapper == "DPC" for one in self.games),
             cartridge_ram=any(one.cartridge_ram for one in self.games),
             pictures=self.draws,
@@ -373,7 +375,7 @@ class Atari(Environment):
         return [
             component("Plugs", games=Plug[count]),
             component("Roms", bytes=u8[count, BANKS]),
-            component("Starts", before=Before[count], after=After[count]),
+            component("Starts", before=Before[count], after=After[count], holds=u8[HOLDS]),
             component("Generator", draws=u32[DRAWS]),
             component("Cache", words=u32[self.constants.cached * self.constants.saved_bytes // 4]),
             *([Palette] if self.constants.obs != "ram" else []),
@@ -423,7 +425,10 @@ class Atari(Environment):
             [(int(action), len(list(run))) for action, run in groupby(facts.start_actions)] for facts in self.games
         ]
         filled = [runs + [(0, 0)] * (AFTER - len(runs)) for runs in after]
+        # One of three of its draws: the others are two players' sticky actions.
+        holds = np.random.RandomState(1).randint(0, 2**32, 3 * HOLDS, np.uint32)[::3] & 255
         return {
+            "Starts.holds": holds.astype(np.uint8),
             "Starts.before.count": np.array([len(frames) for frames in before]),
             "Starts.before.actions": np.array([frames + [0] * (BEFORE - len(frames)) for frames in before]),
             "Starts.after.count": np.array([len(runs) for runs in after]),

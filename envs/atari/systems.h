@@ -109,7 +109,7 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
     const u32 which = world.id % Constants::games;
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
     machine.drawing = Constants::pictures;
-    Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true};
+    Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true, random};
     const Saved *cached = memory_as<SavedConsoles>(cache).of_world;
     const bool copies = Constants::start_cached && cached->filled;
     bool goes_on = session.phase == LIFE_LOST;
@@ -152,7 +152,7 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
     const u32 which = world.id % Constants::games;
     const Plug &plug = plugs.games[which];
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
-    Play play{machine, game, plug.mode, plug.difficulty, true};
+    Play play{machine, game, plug.mode, plug.difficulty, true, random};
     const u32 chosen = plug.actions[u32(choice.action) % 18];
 
     // Pictures of all but the last two frames show only where a game ends early, or a picture has less lines than the

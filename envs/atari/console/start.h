@@ -8,6 +8,7 @@ struct Play {
     i32 mode;
     u32 difficulty;
     bool judged;
+    Random &random;
 
     TBS_METHOD bool frame(u32 action) {
         press(machine, action, difficulty);
@@ -23,12 +24,19 @@ struct Play {
 
 constexpr u32 MOST_PRESSES = 600;  // of SELECT, until a game shows its mode; no game needs as many
 
-TBS_FUNCTION void select_mode(Play &play) {
+// The reference holds SELECT of Adventure for frames whose number it draws, and waits for two. The start "ale" has the
+// draws of its first episode with `random_seed` 1.
+TBS_FUNCTION u32 drawn_presses(Play &play, const Starts &starts, u32 i) {
+    return 2 + (Constants::start_of_ale ? starts.holds[i % Constants::holds] : play.random.below(256));
+}
+
+TBS_FUNCTION void select_mode(Play &play, const Starts &starts) {
     const Plug &facts = play.machine.facts;
+    const bool draws = facts.title == ADVENTURE;
     for (u32 i = 0; i < MOST_PRESSES; ++i) {
         if (mode_of(play.memory(), Title(play.game.title), facts.shown_at) == play.mode) return;
-        play.frames(PRESS_SELECT, facts.presses);
-        play.frame(0);
+        play.frames(PRESS_SELECT, draws ? drawn_presses(play, starts, i) : facts.presses);
+        play.frames(0, draws ? 2 : 1);
     }
 }
 
@@ -88,7 +96,7 @@ TBS_FUNCTION void start_game(Play &play, const Starts &starts, u32 which) {
     } else if (facts.title == VIDEO_CUBE) {
         choose_cube(play);
     } else if (facts.shown_at != 0) {
-        select_mode(play);
+        select_mode(play, starts);
     }
     if (facts.has_modes) play.frames(PRESS_RESET, 4);
     play.frames(PRESS_RESET, 4);

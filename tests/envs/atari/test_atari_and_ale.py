@@ -36,7 +36,7 @@ TODAY = int(os.environ.get("ATARI_SEED", date.today().toordinal()))  # full test
 
 
 def settings_of(name: str, seed: int) -> tuple[int, int]:
-    """A mode and a difficulty. Adventure's further modes begin after frames that ale-py draws, so it has its first."""
+    """A mode and a difficulty. Of Adventure the first: others begin after frames that ale-py draws in each episode."""
     chosen, facts = random.Random(f"mode {name} {seed}"), GAMES[name]
     mode = facts.modes[0] if name == "adventure" else chosen.choice(facts.modes)
     return int(mode), int(chosen.choice(facts.difficulties.split()))
@@ -99,6 +99,27 @@ def lockstep(
 
 def test_games_as_in_ale() -> None:
     lockstep(FAST, 60, 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", [1, 2])
+def test_first_episodes_of_adventures_other_modes(mode: int) -> None:
+    env = torch_batchsim.make_vec(Atari, game="adventure", **ONE, **AS_ALE, mode=mode)
+    theirs = ale_of(roms.get_rom_path("adventure"), 0.0, mode)
+    env.reset(seed=0)
+    for frame, action in zip(range(1000), actions_of("adventure", mode), strict=False):
+        np.testing.assert_array_equal(env.sim.tensor("Ram.bytes")[0], theirs.getRAM(), f"frame {frame}")
+        assert theirs.act(ale_py.Action(action)) == env.step(torch.tensor([action]))[1][0] and not theirs.game_over()
+    env.close()
+
+
+@pytest.mark.full
+def test_adventures_other_modes_begin_after_a_number_of_frames_that_each_world_draws() -> None:
+    env = torch_batchsim.make_vec(Atari, game="adventure", mode=2, num_worlds=16, num_threads=1, obs="ram", noop_max=0)
+    env.reset(seed=0)
+    rams = env.sim.tensor("Ram.bytes")
+    assert (rams[:, 0xDD & 0x7F] >> 1 & 3 == 2).all() and len({bytes(ram.tolist()) for ram in rams}) == 16
+    env.close()
 
 
 ALL = list(GAMES)

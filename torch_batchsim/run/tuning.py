@@ -248,7 +248,7 @@ def _tune_cpu(run: Execution, clock: _Clock) -> TuneReport:
     present = run.choice()
     threads = sorted({1, present.threads, run.threads})
     choices = []
-    for name in EXECUTORS["cpu"]:  # not what runs as Python, which measures as per_world does where nothing is in Python
+    for name in EXECUTORS["cpu"]:  # not what runs as Python: with systems in C++ it is as fast as per_world
         record = executors.find("cpu", name)
         tile = present.tile if present.executor == record.name else run.default_tile(record)
         for size in record.candidate_tiles(tile, run.num_worlds):

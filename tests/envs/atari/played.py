@@ -27,6 +27,7 @@ HOLDS = {  # game: seed, the longest that an action is held, frames in which the
     "tennis": (102, 40, 890),
     "tetris": (118, 40, 2400),
     "tic_tac_toe_3d": (114, 40, 870),
+    "word_zapper": (125, 30, 3020),
 }
 SCRIPTS = {  # game: actions and for how many frames each
     # The first key, over the ladder, the rope and the skull.

@@ -1,8 +1,4 @@
-"""Play that earns rewards in games where other tests' random play earns none.
-
-`HOLDS` were found by trying seeds. `SCRIPTS` were found by search from saved states: of states that differ in the
-bytes that hold the player's place some were drawn, played on at random, and new ones kept, until there was a reward.
-"""
+"""Play that earns rewards in games where other tests' random play earns none: tests/oracles/search_atari_rewards.py."""
 
 from __future__ import annotations
 
@@ -37,11 +33,10 @@ SCRIPTS = {  # game: actions and for how many frames each
         "17x2 13x20 16x3 2x1 15x14 1x16 17x9 8x11 2x11 1x12 15x1 10x10 3x19 4x32 2x20 8x5 17x9 "
     ),
     "venture": (  # a treasure
-        "9x12 5x19 9x4 12x12 7x14 12x4 7x20 14x14 10x2 7x11 14x6 11x14 2x9 4x19 16x2 0x10 8x5 4x4 15x18 10x4 8x7 "
-        "7x18 5x19 14x10 17x20 0x3 1x4 17x21 1x15 0x13 3x7 8x4 12x7 5x16 9x18 3x3 9x8 12x14 4x11 17x15 8x1 12x9 "
-        "7x17 5x9 13x4 5x9 8x2 2x16 11x20 12x10 10x10 15x10 4x9 2x1 9x7 16x6 14x3 17x7 6x18 3x7 5x4 3x7 9x12 17x14 "
-        "7x11 12x9 6x20 13x2 9x1 8x4 17x20 0x10 12x30 7x2 14x2 15x9 12x11 17x11 4x14 10x15 12x20 2x19 3x4 14x2 "
-        "5x20 17x15 2x10 4x8 "
+        "9x12 5x19 9x4 12x12 7x14 12x4 7x20 14x14 10x1 6x2 10x11 4x14 17x1 2x17 6x1 7x3 12x2 0x7 3x20 9x17 7x17 "
+        "10x19 13x2 9x18 14x1 12x2 9x5 15x12 5x5 11x3 8x1 7x9 17x18 9x15 4x13 6x3 8x2 5x18 15x13 4x17 2x14 12x2 "
+        "9x5 17x27 15x8 17x20 3x5 17x7 1x15 17x23 0x10 5x7 9x12 17x5 7x17 9x4 15x7 14x12 13x4 0x5 4x17 17x20 1x7 "
+        "17x6 "
     ),
 }
 

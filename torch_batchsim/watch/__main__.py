@@ -1,7 +1,8 @@
 """A page that shows worlds while they run: ``python -m torch_batchsim.watch cartpole``.
 
 It shows many worlds at once and one in full, pauses and steps, resets worlds, and changes their state. A recording,
-``watch hunt.tbs``, is played. Over ssh forward the port: ``ssh -L 8765:127.0.0.1:8765 machine``.
+``watch hunt.tbs``, is played, and two of one environment, ``watch a.tbs b.tbs``, side by side. Over ssh forward the
+port: ``ssh -L 8765:127.0.0.1:8765 machine``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..errors import BuildWarning, MissingExtra
 from ..gallery import GalleryError, checkpoint_of, long_arguments, made_environment, random_play, trained_play
 from ..replay import Recording, RecordingError
 from ..vector import rendering
+from .beside import check_pair
 from .session import Playback, Policy, Session
 from .viewer import MOST_SHOWN, Viewer
 
@@ -53,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("environment", help="cartpole, an id, module:id or file.py; or a recording, hunt.tbs")
+    parser.add_argument("other", nargs="?", metavar="other.tbs", help="a second recording, shown beside the first")
     parser.add_argument("--checkpoint", metavar="RUN", help="a run of torch_batchsim.train that plays: its folder or "
                         "its checkpoint.pt (default: random actions)")  # fmt: skip
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
@@ -68,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.other is not None and not (options.environment.endswith(".tbs") and options.other.endswith(".tbs")):
+        raise GalleryError(f"two arguments must be recordings, a.tbs b.tbs, got {options.environment} {options.other}")
     limits = {"worlds": (1, 2**24), "show": (1, MOST_SHOWN), "seed": (0, 2**63 - 1), "port": (0, 65_535)}
     for name, (least, most) in limits.items():
         value = getattr(options, name)
@@ -112,12 +117,14 @@ def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
 def _playback(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BuildWarning)
-        recording = Recording(Path(options.environment))
-        env = recording.seek(0)
+        recordings = [Recording(Path(name)) for name in (options.environment, options.other) if name is not None]
+        env = recordings[0].seek(0)
+        if len(recordings) == 2:
+            check_pair(*recordings)
     for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)
     viewer = _viewer(options, env)
-    return viewer, Playback(viewer, recording).run
+    return viewer, Playback(viewer, *recordings).run
 
 
 if __name__ == "__main__":

@@ -10,9 +10,12 @@ import numpy as np
 
 from ..errors import WorldFault
 from ..replay import Recording
+from ..run.world_state import WorldStates
 from . import messages
+from .beside import check_pair, differences
+from .messages import Refused
 from .play import Play
-from .viewer import Viewer
+from .viewer import MOST_SHOWN, Viewer
 
 _LOOK = 0.01  # seconds
 Policy = Callable[[Any, dict[str, Any]], Any]
@@ -64,6 +67,7 @@ class Session:
             self.observations, *_, self.infos = self.env.step(actions)
         except WorldFault as fault:
             self.viewer.note_fault(fault)
+            self.viewer.count()
             self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
         self.play.ready(self.infos)  # so that pages learn what is legal now
 
@@ -86,25 +90,62 @@ class Session:
 
 
 class Playback:
-    """Plays a recording while a viewer shows it; pages may seek."""
+    """Plays a recording while a viewer shows it, or two in step; pages may seek.
 
-    def __init__(self, viewer: Viewer, recording: Recording) -> None:
-        self.viewer, self.recording = viewer, recording
-        viewer.about["moments"] = recording.moments
-        viewer.on("seek", {"moment": messages.whole(0, recording.moments - 1)}, self._seek)
+    Args:
+        viewer: of the environment of ``recording``.
+        other: shown beside, world by world; its length may be another one: it waits at its last moment. Pages may seek
+            the first moment at which the two differ.
+
+    Raises RecordingError for an ``other`` of another environment, number of worlds or size of tables.
+    """
+
+    def __init__(self, viewer: Viewer, recording: Recording, other: Recording | None = None) -> None:
+        self.viewer, self.recording, self.other, self.moment = viewer, recording, other, 0
+        self.moments = recording.moments
+        if other is not None:
+            check_pair(recording, other)
+            self.moments = max(recording.moments, other.moments)
+            first = recording.first_differences(other)
+            self._first = min(first.values(), default=None)
+            viewer.other = other.seek(0)
+            viewer.about["beside"] = {
+                "files": [recording.path.name, other.path.name], "ends": [recording.moments - 1, other.moments - 1],
+                "first": first,
+            }  # fmt: skip
+            viewer.on("differ", {}, self._find)
+        viewer.about["moments"] = self.moments
+        viewer.on("seek", {"moment": messages.whole(0, self.moments - 1)}, self._seek)
         self._seek(0)
 
     def run(self) -> None:
         """Until the viewer is closed; at its end the recording is paused."""
         self.viewer.wait()
         while not self.viewer.closed:
-            moment = self.recording.moment + 1
-            if moment < self.recording.moments:
-                self._seek(moment)
+            if self.moment + 1 < self.moments:
+                self._seek(self.moment + 1)
+                at_step = self.moment < self.recording.moments and self.recording.actions(self.moment) is not None
+                self.viewer.counted = not at_step
             else:
                 self.viewer.pause()
+                self.viewer.counted = True
             self.viewer.after_step()
 
     def _seek(self, moment: int) -> None:
-        self.recording.seek(moment)
+        self.moment = moment
+        for each in (self.recording, self.other):
+            if each is not None:
+                each.seek(min(moment, each.moments - 1))
         self.viewer.beside["moment"] = moment
+
+    def _find(self) -> dict[str, Any]:
+        """Seek the first difference. The answer names the worlds that differ there."""
+        if self._first is None:
+            raise Refused("the recordings do not differ")
+        assert self.other is not None
+        self._seek(self._first)
+        self.viewer.pause()
+        envs = self.recording.env(), self.other.env()
+        states = [WorldStates(env.sim, range(env.num_worlds)) for env in envs]
+        found = differences(*envs, *states)
+        return {"kind": "differ", "moment": self._first, "worlds": list(found)[:MOST_SHOWN]}

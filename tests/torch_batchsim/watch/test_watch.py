@@ -27,6 +27,7 @@ from torch_batchsim import (
     Archetype,
     Component,
     Environment,
+    Episode,
     Recorder,
     Recording,
     Reward,
@@ -71,7 +72,7 @@ def test_a_page_is_served_and_steps() -> None:
         assert float(values["rows"][0][0][0]) == pytest.approx(float(sim.tensor("Cart.CartState.x")[2]), rel=1e-5)
         page.send("step", count=1)
         frame, moved = page.frame(lambda frame: frame["step"] == 1)
-        assert not np.array_equal(moved[2], numbers[2]) and frame["worlds"][0][5:] == [1, 0, 1.0]
+        assert not np.array_equal(moved[2], numbers[2]) and frame["worlds"][0][5:8] == [1, 0, 1.0]
         page.send("step", count=7)
         page.frame(lambda frame: frame["step"] == 8)
         assert int(sim.tensor("World.step")[0]) == 8 and viewer.steps == 8
@@ -232,7 +233,7 @@ def test_nobody_looks() -> None:
         for _ in range(50):
             env.step(env.sample_actions())
             viewer.after_step()
-        assert viewer.steps == 50 and viewer.clients == 0 and viewer._server._encoder.layouts == []
+        assert viewer.steps == 50 and viewer.clients == 0 and viewer._server._encoders[0].layouts == []
         page = Page(viewer.url)
         viewer.after_step()
         assert "reset" not in page.hello["can"] and page.hello["worlds"] == 4
@@ -296,15 +297,39 @@ class Walk(Environment):
         return scene
 
 
+class Age(Component):
+    steps: i32
+
+
+@system
+def grow(world: World, age: Age, choice: Choice, reward: Reward, episode: Episode) -> None:
+    age.steps += 1
+    reward.value = 1.0 if choice.direction == 1 else 0.0
+    if age.steps >= 5:
+        episode.truncated = True
+
+
+class Counted(Environment):
+    archetypes = [Archetype("Walker", Age, Choice, Reward, count=1)]
+    step = TaskGraph(grow)
+    observation, action, systems = "Walker.Age", "Walker.Choice.direction", ()
+    info = {"age": "Walker.Age"}
+
+    def scene(self, world: Any) -> Scene:
+        return Scene(20, 10)
+
+
 def test_faults_are_told_and_their_worlds_begin_again() -> None:
     with running(TorchVectorEnv(Walk(), 3)) as viewer:
         env = viewer.env
         viewer.session._policy = lambda *_: torch.tensor([0, 1, 0])  # type: ignore[attr-defined]
         page = Page(viewer.url)
+        page.frame()
         page.send("step", count=3)
         [fault] = page.text("faults")["faults"]
         assert (fault["world"], fault["step"]) == (1, 2) and "world 1" in fault["text"] and "far" in fault["text"]
-        page.frame(lambda frame: frame["step"] == 3)
+        frame = page.frame(lambda frame: frame["step"] == 3)[0]
+        assert [world[-4:] for world in frame["worlds"]] == [[0, 3, -6.0, 0], [0, 3, 6.0, 1], [0, 3, -6.0, 0]]
         assert env.sim.tensor("Walker.Place.x").flatten().tolist() == [-3, 0, -3]
         assert Page(viewer.url).hello["faults"] == [fault]  # a page that comes later
 
@@ -357,6 +382,113 @@ def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
         page.frame(lambda frame: frame["moment"] == 8)
         viewer.close()
         thread.join(LIMIT)
+
+
+def recorded(path: Path, steps: int, change: int = -1, worlds: int = 4, **options: Any) -> Recording:
+    """CartPoles; in world 1 the action of one step is another one."""
+    with Recorder(TorchVectorEnv(CartPole(**options), worlds), path) as recorder:
+        recorder.reset(seed=4)
+        for step in range(steps):
+            actions = torch.arange(worlds) % 2 ^ (step // 2 % 2)
+            actions[1] ^= step == change
+            recorder.step(actions)
+    return Recording(path)
+
+
+def test_two_recordings_are_shown_in_step(tmp_path: Path) -> None:
+    one, other = recorded(tmp_path / "a.tbs", 30), recorded(tmp_path / "b.tbs", 20, change=6)
+    with Viewer(one.seek(0), 0, edits=False) as viewer:
+        viewer.paused = True
+        thread = threading.Thread(target=Playback(viewer, one, other).run)
+        thread.start()
+        page = Page(viewer.url)
+        beside = page.hello["beside"]
+        assert beside["files"] == ["a.tbs", "b.tbs"] and beside["ends"] == [30, 20] and page.hello["moments"] == 31
+        assert beside["first"] == {"actions": 7, "observations": 7, "state": 7, "terminations": 16, "end": 21}
+        page.send("show", worlds=[0, 1, 2], full=1, table="Cart", follow=None, row=0)
+        page.send("seek", moment=6)
+        frame = page.frame(lambda frame: frame["moment"] == 6 and frame["full"] == 1)[0]
+        assert frame["differs"] == {"0": [], "1": [], "2": []} and frame["other"]["worlds"][0][0] == 1
+        page.send("seek", moment=12)
+        page.send("differ")
+        assert page.text("differ") == {"kind": "differ", "moment": 7, "worlds": [1]}
+        values = page.text("values")
+        frame = page.frame(lambda frame: frame["moment"] == 7)[0]
+        assert frame["differs"] == {"0": [], "1": ["state", "observations"], "2": []}
+        speeds = values["rows"][0][1], values["other"][0][1]
+        here = (float(each.env().sim.tensor("Cart.CartState.x_dot")[1]) for each in (one, other))
+        assert speeds[0] != speeds[1] and [float(each[0]) for each in speeds] == pytest.approx(list(here), rel=1e-5)
+        page.send("step", count=1)
+        assert page.frame(lambda frame: frame["moment"] == 8)[0]["other"]["worlds"][0][5] == 8
+        page.send("seek", moment=25)  # the shorter one waits at its end
+        page.frame(lambda frame: frame["moment"] == 25)
+        assert (one.moment, other.moment) == (25, 20)
+        viewer.close()
+        thread.join(LIMIT)
+
+
+def test_recordings_that_do_not_differ(tmp_path: Path) -> None:
+    one, other = recorded(tmp_path / "a.tbs", 3), recorded(tmp_path / "b.tbs", 3)
+    assert one.first_differences(other) == {}
+    playback = Playback(Viewer(one.seek(0), 0), one, other)
+    with playback.viewer, pytest.raises(Refused, match="the recordings do not differ"):
+        playback._find()
+    other = recorded(tmp_path / "c.tbs", 3, gravity=9.0)
+    assert one.first_differences(other) == {"observations": 1, "state": 1}
+
+
+def test_recordings_that_cannot_be_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path / "a.tbs", 1)
+    recorded(tmp_path / "b.tbs", 1, worlds=3)
+    with Recorder(TorchVectorEnv(Walk(), 4), tmp_path / "c.tbs") as recorder:
+        recorder.reset(seed=0)
+    with Recorder(TorchVectorEnv(CartPole(continuous=True), 4), tmp_path / "d.tbs") as recorder:
+        recorder.reset(seed=0)
+    for other, text in (
+        ("b.tbs", "cannot be shown side by side: the first is with worlds 4, the second with worlds 3"),
+        ("c.tbs", "the first is of torch_batchsim.envs.cartpole.env:CartPole, the second of"),
+        ("d.tbs", "the second is with other tables"),
+        ("cartpole", "two arguments must be recordings, a.tbs b.tbs, got"),
+    ):
+        given = str(tmp_path / other) if other.endswith(".tbs") else other
+        assert main([str(tmp_path / "a.tbs"), given]) == 2
+        assert text in capsys.readouterr().err
+
+
+def seen(viewer: Viewer, page: Page, worlds: list[int], step: int) -> dict[str, Any]:
+    """The first frame of these worlds after this step, of a loop in this thread."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> None:
+        wanted = lambda frame: [each[0] for each in frame["worlds"]] == worlds and frame["step"] == step  # noqa: E731
+        found.append(page.frame(wanted)[0])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    while thread.is_alive():
+        viewer.wait()
+        thread.join(0.01)
+    return found[0]
+
+
+def test_curves_count_every_step() -> None:
+    """Also those that no frame shows, and the last one of an episode, whose state is gone."""
+    env = TorchVectorEnv(Counted(), 4)
+    env.reset(seed=0)
+    with Viewer(env, 0) as viewer:
+        page = Page(viewer.url)
+        page.send("show", worlds=[1, 3], full=3, table=None, follow=None, row=0)
+        seen(viewer, page, [1, 3], 0)
+        for step in range(2500):  # more than fit into the buffer
+            env.step(torch.tensor([0, step % 2, 0, 1]))
+            viewer.after_step()
+        frame = seen(viewer, page, [1, 3], 2500)
+        shown = {world: (total, steps) for world, *_, steps, total, _ in frame["worlds"]}
+        assert shown == {1: (1250.0, 2500), 3: (2500.0, 2500)}
+        assert frame["infos"] == {"age": 500 * (1 + 2 + 3 + 4 + 5)}  # the 5 is that of the final step
+        page.send("show", worlds=[0, 3], full=3, table=None, follow=None, row=0)
+        frame = seen(viewer, page, [0, 3], 2500)
+        assert [world[-4:] for world in frame["worlds"]] == [[2500, 0, 0.0, 0], [0, 2500, 2500.0, 0]]
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:

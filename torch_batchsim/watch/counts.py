@@ -41,7 +41,8 @@ class Counts:
         self._buffers: dict[str, Any] = {}  # [steps, rows]
         self._count = np.zeros(0, np.int64)  # steps, by world
         self._kept = self._most = 0
-        self._views: dict[tuple[int, torch.dtype], np.ndarray] = {}  # by address
+        self._lines: list[np.ndarray] = []  # of the buffer of rewards, where there are no infos
+        self._views: dict[int, np.ndarray] = {}  # by address
 
     def show(self, worlds: Sequence[int], step: int, anew: bool) -> None:
         """Count these worlds from here on, after ``step`` steps. Those that were counted before go on, unless ``anew``.
@@ -67,20 +68,27 @@ class Counts:
         self._rows = (np.array(worlds, np.int64)[:, None] * agents + np.arange(agents)).ravel()
         self._places = torch.from_numpy(self._rows).to(self._env.device)
         self._most = max(1, min(_MOST_STEPS, _MOST_NUMBERS // max(len(self._rows), 1)))
-        self._buffers = {}
+        self._buffers, self._lines = {}, []
 
     def add(self) -> None:
         """Count the step whose results are the environment's last ones."""
-        if self._kept >= self._most:
+        kept = self._kept
+        if kept >= self._most:
             self._sum_up()
+            kept = 0
         place = self._env._outputs.present
         results = (place.originals if place.copied else place.results) or self._env._results()
-        self._keep(REWARD, results.step[1])
+        rewards, self._kept = results.step[1], kept + 1
+        if self._lines:  # the usual case, in few operations
+            view = self._views.get(rewards.data_ptr())
+            if view is not None:
+                view.take(self._rows, 0, self._lines[kept], "clip")
+                return
+        self._keep(REWARD, rewards, kept)
         for name in self.infos:
             infos = results.step_infos
             final = infos["final_info"][name] if "final_info" in infos else None
-            self._keep(name, infos[name], final, infos.get("_final_info"))
-        self._kept += 1
+            self._keep(name, infos[name], kept, final, infos.get("_final_info"))
 
     def totals(self) -> tuple[list[int], list[int], dict[str, np.ndarray]]:
         """Of each world: after how many steps counting began, how many steps it counted, and sums by name."""
@@ -90,13 +98,15 @@ class Counts:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _keep(self, name: str, values: torch.Tensor, final: Any = None, ended: Any = None) -> None:
+    def _keep(self, name: str, values: torch.Tensor, step: int, final: Any = None, ended: Any = None) -> None:
         buffer = self._buffers.get(name)
         if buffer is None:
             shape, kind = (self._most, len(self._rows)), values.dtype
             buffer = torch.empty(shape, dtype=kind, device=values.device)
             buffer = self._buffers[name] = buffer.numpy() if self._on_cpu else buffer
-        kept = buffer[self._kept]
+            if self._on_cpu and not self.infos:
+                self._lines = list(buffer)
+        kept = buffer[step]
         if self._on_cpu:
             self._view(values).take(self._rows, 0, kept, "clip")
             if ended is not None and (over := self._view(ended).take(self._rows)).any():
@@ -110,17 +120,19 @@ class Counts:
     def _view(self, tensor: torch.Tensor) -> np.ndarray:
         """The numbers of a contiguous tensor. It owns nothing: the engine gives other memory to steps where an array
         of a result is held, and ``Tensor.numpy`` takes longer than the rest of ``add``."""
-        key = tensor.data_ptr(), tensor.dtype
-        view = self._views.get(key)
-        if view is None or len(view) != tensor.numel():
-            if len(self._views) >= _MOST_VIEWS:
-                self._views.clear()
-            memory = (ctypes.c_char * tensor.nbytes).from_address(key[0])
-            view = self._views[key] = np.frombuffer(memory, str(tensor.dtype).removeprefix("torch."))
+        if self.infos:  # of which memory that is used again may hold another one
+            return tensor.view(-1).numpy()
+        address = tensor.data_ptr()
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        memory = (ctypes.c_char * tensor.nbytes).from_address(address)
+        view = self._views[address] = np.frombuffer(memory, np.float32)
         return view
 
     def _sum_up(self) -> None:
         """Add what the buffers hold to the sums."""
+        if not self._kept:
+            return
         for name, buffer in self._buffers.items():
             values = buffer[: self._kept]
             values = values if self._on_cpu else values.cpu().numpy()

@@ -27,9 +27,11 @@ End: terminated when position or angle leave their range; truncated at ``max_epi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box, Discrete
 
 from torch_batchsim import (
@@ -101,6 +103,16 @@ class CartPole(Environment):
     def controls(self) -> list[Control]:
         left, right = ({0: -1.0}, {0: 1.0}) if self.constants.continuous else (0, 1)
         return [Control("Left", left, "ArrowLeft"), Control("Right", right, "ArrowRight")]
+
+    @property
+    def policies(self) -> dict[str, Callable[..., torch.Tensor]]:
+        return {"balance": self._balance}
+
+    def _balance(self, observations: torch.Tensor, infos: Mapping[str, Any]) -> torch.Tensor:
+        """Push to where the pole falls, and a little to where the cart is too far out: a state feedback by hand."""
+        x, x_dot, theta, theta_dot = observations.unbind(1)
+        right = theta + 0.4 * theta_dot + 0.03 * x + 0.06 * x_dot > 0
+        return torch.where(right, 1.0, -1.0)[:, None] if self.constants.continuous else right.long()
 
     @property
     def observation_space(self) -> Box:

@@ -19,6 +19,7 @@ import torch
 
 from ..base.extras import command_needs
 from ..command_line import Parser
+from ..declare.policies import policies_of
 from ..errors import BuildWarning, MissingExtra
 from ..gallery import GalleryError, checkpoint_of, long_arguments, made_environment, random_play, trained_play
 from ..replay import Recording, RecordingError
@@ -28,7 +29,7 @@ from .session import Playback, Policy, Session
 from .viewer import MOST_SHOWN, Viewer
 
 PROGRAM = "python -m torch_batchsim.watch"
-_OWN = ("checkpoint", "worlds", "show", "speed", "seed", "port", "host", "env_option", "help")
+_OWN = ("checkpoint", "policy", "worlds", "show", "speed", "seed", "port", "host", "env_option", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("other", nargs="?", metavar="other.tbs", help="a second recording, shown beside the first")
     parser.add_argument("--checkpoint", metavar="RUN", help="a run of torch_batchsim.train that plays: its folder or "
                         "its checkpoint.pt (default: random actions)")  # fmt: skip
+    parser.add_argument("--policy", metavar="NAME", help="plays at first: checkpoint, random, or one that the "
+                        "environment offers (default: checkpoint, or random without one)")  # fmt: skip
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
     parser.add_argument("--show", type=int, default=16, metavar="N", help="how many are shown at first (default: 16)")
     parser.add_argument("--speed", default="", metavar="N", help="steps a second, or full (default: the environment's)")
@@ -104,12 +107,21 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
 def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     if options.checkpoint is not None:
         command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
-    options.policy = options.checkpoint or "random"
+    options.first, options.policy = options.policy, options.checkpoint or "random"  # which checkpoint_of reads
     contents = checkpoint_of(options) if options.checkpoint is not None else None
     env = made_environment(options, contents, render_mode=None)
     policies: dict[str, Callable[[], Policy]] = {"random": partial(random_play, env, options.seed)}
     if contents is not None:
         policies = {"checkpoint": partial(trained_play, env, contents, options.seed), **policies}
+    try:
+        offered = policies_of(env.unwrapped.environment)
+    except ValueError as error:
+        raise GalleryError(str(error)) from error
+    policies |= {name: partial(lambda policy: policy, policy) for name, policy in offered.items()}
+    if options.first is not None:
+        if options.first not in policies:
+            raise GalleryError(f"--policy must be one of {', '.join(policies)}, got {options.first}")
+        policies = {options.first: policies[options.first], **policies}
     viewer = _viewer(options, env)
     return viewer, Session(viewer, policies, options.seed).run
 

@@ -21,6 +21,7 @@ import pytest
 import torch
 from live_page import LIMIT, Page, running
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.hideseek import HideSeek
 
 import torch_batchsim
 from torch_batchsim import (
@@ -40,6 +41,7 @@ from torch_batchsim import (
     i32,
     system,
 )
+from torch_batchsim.declare.policies import policies_of
 from torch_batchsim.draw import Scene
 from torch_batchsim.page.scenes import Encoder
 from torch_batchsim.run.world_state import WorldState, WorldStates
@@ -507,6 +509,7 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
         (["cartpole", "--speed", "fast"], "--speed must be full or a number of steps a second, got fast"),
         (["cartpole", "--checkpoint", "missing"], "missing"),
         (["missing.tbs"], "missing.tbs"),
+        (["cartpole", "--policy", "best"], "--policy must be one of random, balance, got best"),
     ],
 )
 def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -529,18 +532,65 @@ def test_names_of_this_machine(host: str, own: tuple[str, ...], others: tuple[st
         assert [name for name in others if viewer._server._is_own(name)] == []
 
 
+def test_cartpole_is_balanced_by_its_policy() -> None:
+    for continuous in (False, True):
+        env = TorchVectorEnv(CartPole(continuous=continuous), 64)
+        act = policies_of(env.environment)["balance"]
+        observations, infos = env.reset(seed=0)
+        for _ in range(500):
+            observations, _, terminations, truncations, infos = env.step(act(observations, infos))
+            assert not terminations.any()
+        assert truncations.all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flat", [False, True])
+def test_seekers_chase_whom_they_see(flat: bool) -> None:
+    """More hiders are seen than in random play, as the figure of the game says."""
+    seen = {}
+    for name in ("chase", "random"):
+        env = TorchVectorEnv(HideSeek(preset="walls", flat=flat), num_worlds=64)
+        observations, infos = env.reset(seed=0)
+        env.action_space.seed(0)
+        for _ in range(int(env.environment.parameters.max_episode_steps) - 1):
+            policies = policies_of(env.environment)
+            actions = policies["chase"](observations, infos) if name == "chase" else env.sample_actions()
+            observations, *_, infos = env.step(actions)
+        seen[name] = float(infos["hiders_seen"].mean())
+    assert seen["chase"] > 1.3 * seen["random"], seen
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ({"random": print}, "Offers.policies needs names other than random and checkpoint, got 'random'"),
+        ({"best": 3}, r"Offers.policies\['best'\] must be a function of observations and infos, got 3"),
+        ([print], r"Offers.policies must be a dict of functions by name, got \["),
+    ],
+)
+def test_policies_are_functions_by_name(policies: Any, message: str) -> None:
+    class Offers(CartPole):
+        pass
+
+    Offers.policies = policies  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=message):
+        policies_of(Offers())
+
+
 @pytest.mark.full
 def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> None:
     """It is a process of its own, as users run it."""
     train = ["cartpole", "--total-steps", "2048", "--num-envs", "64", "--run-dir", str(tmp_path / "run")]
     subprocess.run([sys.executable, "-m", "torch_batchsim.train", *train], check=True, capture_output=True)
     command = [sys.executable, "-m", "torch_batchsim.watch", "cartpole", "--checkpoint", str(tmp_path / "run"),
-               "--port", "0", "--worlds", "4", "--speed", "full"]  # fmt: skip
+               "--port", "0", "--worlds", "4", "--speed", "full", "--policy", "balance"]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         page = Page(process.stdout.readline().split()[0])
-        assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
+        assert page.hello["policies"] == ["balance", "checkpoint", "random"] and page.hello["policy"] == "balance"
+        page.send("policy", name="checkpoint")
+        assert page.text("state")["policy"] == "checkpoint"
         page.frame(lambda frame: frame["step"] > 10)
         page.send("policy", name="random")
         assert page.text("state")["policy"] == "random"

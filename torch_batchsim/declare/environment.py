@@ -225,6 +225,13 @@ class Environment(Declaration):
         """
         raise NotImplementedError(f"{self.name} has no picture: it does not define scene()")
 
+    def scene_for(self, world: Mapping[str, np.ndarray], agents: Collection[int]) -> Scene:
+        """``scene`` as these agents see it: the live page shows it while humans play for them. By default all of it.
+
+        ``agents``: rows of this world, from 0. Write it where agents do not see all that is in a picture.
+        """
+        return self.scene(world)
+
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a world, as ``scene`` gets it, as ``uint8 [height, width, 3]``: by default its ``scene``.
 

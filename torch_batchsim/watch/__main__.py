@@ -8,6 +8,7 @@ port: ``ssh -L 8765:127.0.0.1:8765 machine``.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from .session import Playback, Policy, Session
 from .viewer import MOST_SHOWN, Viewer
 
 PROGRAM = "python -m torch_batchsim.watch"
-_OWN = ("checkpoint", "policy", "worlds", "show", "speed", "seed", "port", "host", "env_option", "help")
+_OWN = ("checkpoint", "policy", "worlds", "show", "speed", "turn_seconds", "seed", "port", "host", "env_option", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
     parser.add_argument("--show", type=int, default=16, metavar="N", help="how many are shown at first (default: 16)")
     parser.add_argument("--speed", default="", metavar="N", help="steps a second, or full (default: the environment's)")
+    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long all worlds wait for a human who has "
+                        "to choose, then the policy does (default: as long as it takes)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
     parser.add_argument("--port", type=int, metavar="N", help="(default: the first free one from 8765 on)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",
@@ -81,6 +84,8 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and not least <= value <= most:
             raise GalleryError(f"--{name} must be from {least} to {most}, got {value}")
+    if options.turn_seconds is not None and not 0 < options.turn_seconds < math.inf:
+        raise GalleryError(f"--turn-seconds must be a number above 0, got {options.turn_seconds:g}")
     if options.speed not in ("", "full"):
         try:
             valid = 0 < float(options.speed) <= 1e6
@@ -123,7 +128,7 @@ def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
             raise GalleryError(f"--policy must be one of {', '.join(policies)}, got {options.first}")
         policies = {options.first: policies[options.first], **policies}
     viewer = _viewer(options, env)
-    return viewer, Session(viewer, policies, options.seed).run
+    return viewer, Session(viewer, policies, options.seed, options.turn_seconds).run
 
 
 def _playback(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:

@@ -76,11 +76,14 @@ class Known:
 
 
 class Side:
-    """The drawn worlds of one environment. ``only``: the others are not drawn."""
+    """The drawn worlds of one environment.
+
+    ``only``: the others are not drawn; ``humans``: by world, the agents for which humans play.
+    """
 
     def __init__(
         self, states: WorldStates, rewards: np.ndarray, environment: Environment, encoder: Encoder,
-        only: Collection[int] | None = None,
+        only: Collection[int] | None = None, humans: Mapping[int, list[int]] | None = None,
     ) -> None:  # fmt: skip
         self.encoder, self.scenes = encoder, rendering.has_scene(environment)
         drawn = [(i, world) for i, world in enumerate(states.worlds) if only is None or world in only]
@@ -91,7 +94,12 @@ class Side:
         which = (states[i] for i, _ in drawn)
         if self.scenes:
             draw = rendering.scene_of(environment)
-            encoded = encoder.encode([draw(state) for state in _at_leisure(which)])
+            seats = dict(humans or {}) if type(environment).scene_for is not Environment.scene_for else {}
+            scenes = (
+                environment.scene_for(state, seats[world]) if world in seats else draw(state)
+                for state, (_, world) in zip(_at_leisure(which), drawn, strict=True)
+            )  # fmt: skip
+            encoded = encoder.encode(list(scenes))
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
             self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
         else:
@@ -139,7 +147,10 @@ class Frame:
     ) -> None:
         self.shot = shot
         self.index = {world: i for i, world in enumerate(shot.states.worlds)}
-        self.sides = [Side(shot.states, shot.rewards, environments[0], encoders[0])]
+        humans: dict[int, list[int]] = {}
+        for seat in shot.beside.get("humans", ()):
+            humans.setdefault(seat["world"], []).append(seat["agent"])
+        self.sides = [Side(shot.states, shot.rewards, environments[0], encoders[0], humans=humans)]
         if shot.other is not None:
             other = shot.other
             self.sides.append(Side(other.states, other.rewards, environments[1], encoders[1], fulls))

@@ -118,6 +118,10 @@ class Server:
         """Send a message to one page."""
         self._call(client.post, message)
 
+    def greet(self) -> None:
+        """Let all pages begin anew, with what the viewer says of itself now."""
+        self._call(self._greet, self.hello())
+
     def hello(self) -> dict[str, Any]:
         """What a page gets at first."""
         return {**self._viewer.hello(), "shown": len(self._first)}
@@ -265,6 +269,11 @@ class Server:
         if other is not None:
             shown["other"] = tables.values(other.states, index, fields)["rows"]
         client.post({"kind": "values", "world": client.look.full, "table": client.look.table, **shown})
+
+    def _greet(self, hello: dict[str, Any]) -> None:
+        for client in self.clients:
+            client.known = Known(), Known()  # a page forgets the styles that it had
+            client.post(hello)
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for client in self.clients:

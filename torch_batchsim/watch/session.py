@@ -29,14 +29,17 @@ class Session:
         viewer: of a ``TorchVectorEnv``.
         policies: by name, each a function that makes it when it is chosen first. The first one plays at first.
         seed: of the first reset.
+        turn_seconds: how long worlds wait for a human, see ``Play``.
 
     Attributes: ``play``, the humans; ``overrides``: functions that take the actions of the batch and change rows of
     them, at first that of ``play``; ``observations``, ``infos``: the present ones.
     """
 
-    def __init__(self, viewer: Viewer, policies: Mapping[str, Callable[[], Policy]], seed: int) -> None:
+    def __init__(
+        self, viewer: Viewer, policies: Mapping[str, Callable[[], Policy]], seed: int, turn_seconds: float | None = None
+    ) -> None:
         self.viewer, self.env, self.policies = viewer, viewer.env, dict(policies)
-        self.play = Play(viewer)
+        self.play = Play(viewer, turn_seconds)
         self.overrides: list[Callable[[Any], Any]] = [self.play.override]
         self._made: dict[str, Policy] = {}
         self._choose(next(iter(self.policies)))
@@ -56,7 +59,7 @@ class Session:
                 self.viewer.after_step()
             else:  # a human has to choose
                 sleep(_LOOK)
-                self.viewer.wait()
+                self.viewer.attend()
 
     def step(self) -> None:
         """One step. Faulty worlds begin a new episode, and pages are told."""

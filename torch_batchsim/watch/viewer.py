@@ -84,6 +84,7 @@ class Viewer:
         self._next = 0.0  # when the next step may follow, at a speed
         self._since = perf_counter(), 0
         self._counts, self._counting, self.counted = Counts(own), False, False
+        self._stood = 0.0  # seconds that the run was paused
         self._faulty = Counter[int]()  # faults by world
         self.other: TorchVectorEnv | None = None  # shown beside, world by world
         self._acts: dict[str, tuple[Mapping[str, Check], Act]] = {}
@@ -124,7 +125,11 @@ class Viewer:
 
         A page that came while ``on`` and ``about`` were still called hears all of it now.
         """
-        self._server.broadcast(self._server.hello())
+        self._server.greet()
+        self.attend()
+
+    def attend(self) -> None:
+        """Do what pages ask for and show them the state, where the loop waits for something else than a step."""
         self._stale = True
         self._attend()
 
@@ -152,6 +157,10 @@ class Viewer:
         if self._counting:
             self._counts.add()
         self.counted = True
+
+    def clock(self) -> float:
+        """Seconds since some moment, without those in which the run was paused."""
+        return perf_counter() - self._stood
 
     def note_fault(self, fault: WorldFault) -> None:
         """Tell pages of a fault that a step has raised."""
@@ -246,6 +255,7 @@ class Viewer:
                 else:
                     until = self._next
                 self._changed.wait(None if until is None else max(until - now, 0.0))
+                self._stood += perf_counter() - now if self.paused else 0.0
 
     def _act(self, client: Client, kind: str, fields: dict[str, Any]) -> None:
         before = self.state()

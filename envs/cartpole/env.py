@@ -127,6 +127,7 @@ class CartPole(Environment):
         scale = 600 / (2 * self.parameters.x_threshold)  # pixels per metre
         cart_x, cart_y = 300 + x * scale, 300
         scene.line((0, cart_y), (600, cart_y), 1, (0, 0, 0))
+        scene.row("Cart")
         scene.rectangle((cart_x - 25, cart_y - 15), (cart_x + 25, cart_y + 15), (0, 0, 0))
         axle = (cart_x, cart_y - 7.5)
         if not math.isfinite(theta):  # a state that somebody has written: a cart without a pole

@@ -293,6 +293,7 @@ def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: in
     for position, card in enumerate(hand):
         line, column = divmod(position, per_line)
         x, y = first + column * SLOT, area.top + TITLE + line * LINE + HEIGHT / 2
+        canvas.row("Held", player * scene.rules.hand_size + position)
         if card is None:
             canvas.stamp(_box(WIDTH, HEIGHT, PLATE, GHOST, 1), (x, y))
             continue
@@ -301,3 +302,4 @@ def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: in
         canvas.stamp(_back() if is_hidden else _face(card.color, card.rank), (x, y))
         marks = _marks(card.colors, card.ranks, card.revealed, scene.rules.colors, scene.rules.ranks)
         canvas.stamp(marks, (x, y + HEIGHT / 2 + 8 + MARKS[1] / 2))
+    canvas.row()

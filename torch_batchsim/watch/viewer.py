@@ -13,7 +13,8 @@ import gymnasium
 import numpy as np
 
 from ..errors import WorldFault
-from ..run.world_state import WorldStates
+from ..run.world_state import WorldState, WorldStates
+from ..vector import rendering
 from ..vector.vector_env import TorchVectorEnv
 from . import messages, tables
 from .beside import differences
@@ -99,6 +100,9 @@ class Viewer:
         self._followed = tables.followed(own.sim.program)
         if self._followed:
             self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
+        if rendering.has_scene(own.environment):
+            place = messages.within(0.0, 1e5)
+            self.on("point", {"world": world, "x": place, "y": place}, self._point)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
@@ -313,6 +317,18 @@ class Viewer:
         found = tables.hit(self.env.sim, world, eye, way)
         if found is None:
             raise Refused("no body is there")
+        return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
+
+    def _point(self, world: int, x: float, y: float) -> dict[str, Any]:
+        scene = rendering.scene_of(self.env.environment)(WorldState(self.env.sim, world))
+        if not scene.has_rows:
+            name = self.env.environment.name
+            raise Refused(f"{name}.scene() does not say to which rows its shapes belong: see Scene.row")
+        found = scene.hit(x, y)
+        if found is None:
+            raise Refused("no shape of a row is there")
+        if found[0] not in self.tables:
+            raise Refused(f"the scene names a table {found[0]!r}; there are {', '.join(self.tables)}")
         return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
 
 

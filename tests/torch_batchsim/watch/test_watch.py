@@ -376,7 +376,7 @@ def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
         thread = threading.Thread(target=Playback(viewer, recording).run)
         thread.start()
         page = Page(viewer.url)
-        assert page.hello["can"] == ["pause", "step", "speed", "seek"] and page.hello["moments"] == 41
+        assert page.hello["can"] == ["pause", "step", "speed", "point", "seek"] and page.hello["moments"] == 41
         page.frame(lambda frame: frame["moment"] == 40)  # its end, where it pauses
         page.send("seek", moment=7)
         assert page.frame(lambda frame: frame["moment"] == 7)[0]["worlds"][0][5] == 7

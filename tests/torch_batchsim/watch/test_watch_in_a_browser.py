@@ -138,6 +138,11 @@ def test_a_browser_watches_cartpole(tmp_path: Path) -> None:
         page.type("1.5")
         page.wait("values.rows[0][0][0] === '1.5'")
         assert float(sim.tensor("Cart.CartState.x")[world]) == 1.5
+        x = page.value("fullPainter.film.pixel && worlds.get(full).width / 2 * (1 + 1.5 / 2.4)")
+        box = page.value("(b => [b.width / worlds.get(full).width, b.height / worlds.get(full).height])"
+                         "($('full').getBoundingClientRect())")  # fmt: skip
+        page.click("#full", x * box[0], 305 * box[1])  # the cart
+        page.wait("picked && picked.table === 'Cart' && document.querySelector('#values .picked') !== null")
         page.value("$('seed').value = '5'")
         page.click("#resetOne")
         page.wait(f"$('notes').innerText.includes('world {world} begins a new episode with seed 5')")

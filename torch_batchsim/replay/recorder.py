@@ -58,7 +58,7 @@ class Recorder(TorchVectorWrapper):
         if not isinstance(env, TorchVectorEnv):
             raise TypeError(f"Recorder needs a TorchVectorEnv without wrappers, got {env!r}; put wrappers around it")
         super().__init__(env)
-        self._own = env
+        self._own, self._autoreset = env, int(env.sim.memory.context.autoreset)
         self.path, self.moments = Path(path), 0
         head = {
             **source_of(env.environment), "num_worlds": env.num_worlds, "first_world": env.sim.first_world,
@@ -80,7 +80,8 @@ class Recorder(TorchVectorWrapper):
         """Record one group of a ``GroupedEnv`` from here on, while it does not step; ``end`` ends the file.
 
         The recording is of a ``TorchVectorEnv`` with the group's worlds and their numbers. A step of some of its worlds
-        is recorded with the whole state before and after it, and worlds that begin an episode in it by a reset. Raises as ``Recorder``, ValueError for another group.
+        is recorded with the whole state before and after it, and worlds that begin an episode in it by a reset. Raises
+        as ``Recorder``, and ValueError for another group.
         """
         if not isinstance(env, GroupedEnv):
             raise TypeError(f"of_group needs a GroupedEnv, got {env!r}")
@@ -115,6 +116,8 @@ class Recorder(TorchVectorWrapper):
         if self._own.has_begun:  # else step raises
             taken = self._own.checked_actions(actions).detach().cpu().numpy().copy()
         event: dict[str, Any] = {"kind": "step"}
+        if (present := int(self._own.sim.memory.context.autoreset)) != self._autoreset:  # some worlds stand still
+            event["autoreset"] = present
         try:
             results = self._own.step(actions)
         except WorldFault as fault:

@@ -196,7 +196,12 @@ class Recording:
             else:
                 actions = self.actions(number)
                 assert actions is not None
-                results = env.step(actions.to(env.device))
+                context = env.sim.memory.context
+                usual, context.autoreset = context.autoreset, event.get("autoreset", context.autoreset)
+                try:
+                    results = env.step(actions.to(env.device))
+                finally:
+                    context.autoreset = usual
         except WorldFault as fault:
             if not event.get("fault"):
                 raise RecordingError(f"{self.path}, moment {number}: this run has a fault: {fault}") from fault

@@ -111,7 +111,7 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
 
 def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     if options.checkpoint is not None:
-        command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
+        command_needs("tqdm")  # of what train has, this is all that a policy imports
     options.first, options.policy = options.policy, options.checkpoint or "random"  # which checkpoint_of reads
     contents = checkpoint_of(options) if options.checkpoint is not None else None
     env = made_environment(options, contents, render_mode=None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from time import sleep
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..errors import WorldFault
 from ..replay import Recording
@@ -42,10 +44,10 @@ class Session:
         self.play = Play(viewer, turn_seconds)
         self.overrides: list[Callable[[Any], Any]] = [self.play.override]
         self._made: dict[str, Policy] = {}
-        self._choose(next(iter(self.policies)))
+        self._policy: Policy | None = None  # of checkpoints it is made when the first picture is shown
         self.observations, self.infos = self.env.reset(seed=seed)
         self.play.ready(self.infos)
-        viewer.about |= {"policies": list(self.policies), "seed": seed}
+        viewer.about |= {"policies": list(self.policies), "policy": next(iter(self.policies)), "seed": seed}
         world, seeds = messages.whole(0, self.env.num_worlds - 1), messages.whole(0, 2**63 - 1)
         viewer.on("reset", {"world": messages.optional(world), "seed": messages.optional(seeds)}, self._reset)
         viewer.on("policy", {"name": messages.one_of(self.policies)}, self._choose)
@@ -53,6 +55,7 @@ class Session:
     def run(self) -> None:
         """Until the viewer is closed."""
         self.viewer.wait()
+        self._make_first()
         while not self.viewer.closed:
             if self.play.ready(self.infos):
                 self.step()
@@ -63,6 +66,8 @@ class Session:
 
     def step(self) -> None:
         """One step. Faulty worlds begin a new episode, and pages are told."""
+        if self._policy is None:
+            self._policy = self._policy_of(self.viewer.about["policy"])
         actions = self._policy(self.observations, self.infos)
         for override in self.overrides:
             actions = override(actions)
@@ -74,12 +79,36 @@ class Session:
             self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
         self.play.ready(self.infos)  # so that pages learn what is legal now
 
+    def _make_first(self) -> None:
+        """Make the first policy in another thread, while pages look and send messages: to load one takes long."""
+        errors: list[BaseException] = []
+
+        def make() -> None:
+            try:
+                with torch.no_grad():
+                    self._made[name] = self.policies[name]()
+            except BaseException as error:
+                errors.append(error)
+
+        name = self.viewer.about["policy"]
+        thread = threading.Thread(target=make, daemon=True)
+        thread.start()
+        while thread.is_alive() and not self.viewer.closed:
+            thread.join(_LOOK)
+            self.viewer.look()
+        thread.join()
+        if errors:
+            raise errors[0]
+
     def _choose(self, name: str) -> None:
-        if name not in self._made:
-            self._made[name] = self.policies[name]()
-        self._policy = self._made[name]
+        self._policy = self._policy_of(name)
         self.viewer.about["policy"] = name
         self.viewer.tell({"policy": name})
+
+    def _policy_of(self, name: str) -> Policy:
+        if name not in self._made:
+            self._made[name] = self.policies[name]()
+        return self._made[name]
 
     def _reset(self, world: int | None, seed: int | None) -> dict[str, Any]:
         options = None

@@ -132,6 +132,11 @@ class Viewer:
         self._server.greet()
         self.attend()
 
+    def look(self) -> None:
+        """Let pages that have come see the state; their messages wait."""
+        if self._stale and perf_counter() >= self._due:
+            self._shoot()
+
     def attend(self) -> None:
         """Do what pages ask for and show them the state, where the loop waits for something else than a step."""
         self._stale = True

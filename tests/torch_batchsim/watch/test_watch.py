@@ -48,7 +48,7 @@ from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
 from torch_batchsim.watch.messages import Refused
-from torch_batchsim.watch.session import Playback
+from torch_batchsim.watch.session import Playback, Session
 
 SHOW = '{"kind": "show", "full": 0, "follow": null, "row": 0}'
 
@@ -406,7 +406,7 @@ def test_two_recordings_are_shown_in_step(tmp_path: Path) -> None:
         page = Page(viewer.url)
         beside = page.hello["beside"]
         assert beside["files"] == ["a.tbs", "b.tbs"] and beside["ends"] == [30, 20] and page.hello["moments"] == 31
-        assert beside["first"] == {"actions": 7, "observations": 7, "state": 7, "terminations": 16, "end": 21}
+        assert beside["first"] == {"actions": 7, "observations": 7, "state": 7, "terminations": 16, "final_obs": 16, "end": 21}
         page.send("show", worlds=[0, 1, 2], full=1, table="Cart", follow=None, row=0)
         page.send("seek", moment=6)
         frame = page.frame(lambda frame: frame["moment"] == 6 and frame["full"] == 1)[0]
@@ -558,6 +558,34 @@ def test_seekers_chase_whom_they_see(flat: bool) -> None:
             observations, *_, infos = env.step(actions)
         seen[name] = float(infos["hiders_seen"].mean())
     assert seen["chase"] > 1.3 * seen["random"], seen
+
+
+def test_the_first_picture_comes_before_the_policy() -> None:
+    """Also while it is still being made; its errors end the run."""
+    env, may, made = TorchVectorEnv(CartPole(), 3), threading.Event(), []
+
+    def make() -> Any:
+        assert may.wait(LIMIT)
+        made.append(torch.is_grad_enabled())
+        return lambda *_: torch.zeros(3, dtype=torch.int64)
+
+    def fail() -> Any:
+        raise RuntimeError("no policy")
+
+    with Viewer(env, 0) as viewer:
+        session = Session(viewer, {"late": make}, 1)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        page = Page(viewer.url)
+        assert page.hello["policy"] == "late"
+        assert page.frame()[0]["step"] == 0 and not made
+        may.set()
+        page.frame(lambda frame: frame["step"] > 3)
+        assert made == [False]
+        viewer.close()
+        thread.join(LIMIT)
+    with Viewer(TorchVectorEnv(CartPole(), 3), 0) as viewer, pytest.raises(RuntimeError, match="no policy"):
+        Session(viewer, {"late": fail}, 1).run()
 
 
 @pytest.mark.parametrize(

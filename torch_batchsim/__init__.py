@@ -24,7 +24,7 @@ import gc as _gc  # noqa: E402
 _collects = _gc.isenabled()
 _gc.disable()  # the modules of torch stay: to look for garbage among them takes a tenth of its import
 try:
-    import torch as _torch  # noqa: F401, E402
+    import torch as _torch  # noqa: F401
 finally:
     if _collects:
         _gc.enable()

@@ -36,6 +36,7 @@ class Counts:
         ]  # fmt: skip
         self._env, self._on_cpu = env, env.device.type == "cpu"
         self._worlds: tuple[int, ...] = ()
+        self._span: slice | None = None
         self._firsts: dict[int, int] = {}  # by world: how many steps had been taken when it was shown first
         self._sums: dict[str, np.ndarray] = {}  # float64 [worlds]
         self._buffers: dict[str, Any] = {}  # [steps, rows]
@@ -68,7 +69,10 @@ class Counts:
         self._rows = (np.array(worlds, np.int64)[:, None] * agents + np.arange(agents)).ravel()
         self._places = torch.from_numpy(self._rows).to(self._env.device)
         self._most = max(1, min(_MOST_STEPS, _MOST_NUMBERS // max(len(self._rows), 1)))
-        self._buffers, self._lines = {}, []
+        self._buffers, self._lines, self._views = {}, [], {}
+        first, count = int(self._rows[0]), len(self._rows)
+        in_a_row = not self.infos and bool((self._rows == np.arange(first, first + count)).all())
+        self._span = slice(first, first + count) if in_a_row else None  # which are copied sooner
 
     def add(self) -> None:
         """Count the step whose results are the environment's last ones."""
@@ -82,7 +86,10 @@ class Counts:
         if self._lines:  # the usual case, in few operations
             view = self._views.get(rewards.data_ptr())
             if view is not None:
-                view.take(self._rows, 0, self._lines[kept], "clip")
+                if self._span is not None:
+                    self._lines[kept][...] = view
+                else:
+                    view.take(self._rows, 0, self._lines[kept], "clip")
                 return
         self._keep(REWARD, rewards, kept)
         for name in self.infos:
@@ -107,6 +114,9 @@ class Counts:
             if self._on_cpu and not self.infos:
                 self._lines = list(buffer)
         kept = buffer[step]
+        if self._on_cpu and self._span is not None:
+            kept[...] = self._view(values)
+            return
         if self._on_cpu:
             self._view(values).take(self._rows, 0, kept, "clip")
             if ended is not None and (over := self._view(ended).take(self._rows)).any():
@@ -118,15 +128,19 @@ class Counts:
             torch.where(ended.view(-1).index_select(0, self._places), last, kept, out=kept)
 
     def _view(self, tensor: torch.Tensor) -> np.ndarray:
-        """The numbers of a contiguous tensor. It owns nothing: the engine gives other memory to steps where an array
-        of a result is held, and ``Tensor.numpy`` takes longer than the rest of ``add``."""
+        """The numbers of a contiguous tensor, or those of the span that is counted.
+
+        It owns nothing: the engine gives other memory to steps where an array of a result is held, and ``Tensor.numpy``
+        takes longer than the rest of ``add``.
+        """
         if self.infos:  # of which memory that is used again may hold another one
             return tensor.view(-1).numpy()
         address = tensor.data_ptr()
         if len(self._views) >= _MOST_VIEWS:
             self._views.clear()
         memory = (ctypes.c_char * tensor.nbytes).from_address(address)
-        view = self._views[address] = np.frombuffer(memory, np.float32)
+        view = np.frombuffer(memory, np.float32)
+        view = self._views[address] = view if self._span is None else view[self._span]
         return view
 
     def _sum_up(self) -> None:

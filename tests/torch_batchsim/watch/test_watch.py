@@ -47,6 +47,7 @@ from torch_batchsim.page.scenes import Encoder
 from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
+from torch_batchsim.watch.counts import REWARD, Counts
 from torch_batchsim.watch.messages import Refused
 from torch_batchsim.watch.session import Playback, Session
 
@@ -492,6 +493,26 @@ def test_curves_count_every_step() -> None:
         page.send("show", worlds=[0, 3], full=3, table=None, follow=None, row=0)
         frame = seen(viewer, page, [0, 3], 2500)
         assert [world[-4:] for world in frame["worlds"]] == [[2500, 0, 0.0, 0], [0, 2500, 2500.0, 0]]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
+@pytest.mark.parametrize("worlds", [[1, 2, 3], [0, 2, 5]], ids=str)
+def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any], worlds: list[int]) -> None:
+    """Without infos few operations do it: of worlds in a row and others, also where a caller holds or binds outputs."""
+    env = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments)
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    counts, wanted, held = Counts(env), np.zeros(6), []
+    counts.show(worlds, 0, True)
+    for step in range(60):
+        if step == 40 and not env.copies:
+            env.bind(rewards=torch.zeros(6))
+        rewards = env.step(env.sample_actions())[1]
+        held.append(rewards)
+        wanted += np.asarray(rewards)
+        counts.add()
+    _, steps, sums = counts.totals()
+    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).all()
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:

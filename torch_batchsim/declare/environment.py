@@ -62,7 +62,8 @@ class Environment(Declaration):
     - ``idle_action``: what the agent does while nothing is pressed: an action, or ``"repeat"``: as last. By default its
       world waits for the human.
     - ``policies``: scripted policies that the live page offers, by name: functions of the observations and infos of all
-      rows, as ``step`` returns them (tensors), that return the actions of all rows. See ``ScriptedPolicy``.
+      rows, as ``step`` returns them (tensors), that return the actions of all rows; see
+      ``torch_batchsim.declare.policies``.
     - ``training``: settings with which the bundled trainer learns it, by name as on its command line
       (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
       that makes another task of it, as ``"preset=small"``, or under ``"algorithm=a2c"``.

@@ -14,7 +14,7 @@ from ..vector.vector_env import TorchVectorEnv
 
 REWARD = ""
 """The name under which rewards are summed up beside infos."""
-_MOST_STEPS, _MOST_NUMBERS = 1024, 1 << 20  # kept until they are summed up
+_MOST_STEPS, _MOST_NUMBERS = 256, 1 << 20  # kept until they are summed up, few enough for a cache
 _MOST_VIEWS = 4096
 
 

@@ -138,8 +138,15 @@ CASES = (
         """,
         full=True,
     ),
-    Case("docs/watch.md", (0,), "assert [control.once for control in controls] == [False, True]"),
-    Case("docs/watch.md", (1,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) ", "(env, 0) "),)),
+    Case(
+        "docs/watch.md", (0,),
+        """
+        leaning = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, -0.1, 0.0]])
+        assert Leaning().policies["lean"](leaning, {}).tolist() == [1, 0]
+        """,
+    ),
+    Case("docs/watch.md", (1,), "assert [control.once for control in controls] == [False, True]"),
+    Case("docs/watch.md", (2,), "assert viewer.steps == 1000 and viewer.closed", changes=(("(env) ", "(env, 0) "),)),
     Case("docs/executors.md", (0,), 'assert env.unwrapped.sim.executor == "per_world"'),
     Case(
         "docs/executors.md", (2, 3),

@@ -17,7 +17,17 @@ if (_checkout / "setup.py").is_file() and (_checkout / "csrc" / "tbs").is_dir():
 
 from .base import openmp  # noqa: E402
 
-openmp.wait_briefly()  # before anything imports torch, as extras does
+openmp.wait_briefly()  # before anything imports torch
+
+import gc as _gc  # noqa: E402
+
+_collects = _gc.isenabled()
+_gc.disable()  # the modules of torch stay: to look for garbage among them takes a tenth of its import
+try:
+    import torch as _torch  # noqa: F401
+finally:
+    if _collects:
+        _gc.enable()
 
 from .base import extras  # noqa: E402
 

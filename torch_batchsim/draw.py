@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -126,6 +127,7 @@ class Scene:
     def __init__(self, width: int, height: int, background: Colour = (255, 255, 255)) -> None:
         self.width, self.height, self.background = width, height, background
         self.shapes: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[int, str, int]] = []  # how many shapes there were before those of a row
 
     def rectangle(self, corner: Point, opposite: Point, colour: Colour) -> None:
         """See ``Canvas.rectangle``."""
@@ -158,6 +160,31 @@ class Scene:
         """
         self.shapes.append(("layer", name, shown or not name))
 
+    def row(self, table: str = "", row: int = 0) -> None:
+        """Let all shapes from here on belong to a row of a table, ``row("Chef", 1)``: a click on the live page finds
+        it. ``row()``: to none."""
+        self._rows.append((len(self.shapes), table, row))
+
+    def hit(self, x: float, y: float) -> tuple[str, int] | None:
+        """The row whose shape is at a pixel, of several the one in front; None where there is none.
+
+        Shapes of rows only, in layers with ``shown``. A line counts as 4 pixels wide at least.
+        """
+        found, shown, owner, following = None, True, ("", 0), 0
+        for i, (kind, *arguments) in enumerate(self.shapes):
+            while following < len(self._rows) and self._rows[following][0] <= i:
+                owner, following = self._rows[following][1:], following + 1
+            if kind == "layer":
+                shown = arguments[1]
+            elif shown and owner[0] and _is_at(kind, arguments, x, y):
+                found = owner
+        return found
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any shapes belong to rows."""
+        return bool(self._rows)
+
     @property
     def pixels(self) -> np.ndarray:
         """The picture, ``uint8 [height, width, 3]``."""
@@ -176,6 +203,40 @@ class Scene:
 
     def _draw(self, canvas: Canvas, kind: str, arguments: list[Any]) -> None:
         getattr(canvas, kind)(*arguments)
+
+
+def _is_at(kind: str, arguments: list[Any], x: float, y: float) -> bool:
+    """Whether a flat shape covers a pixel; of texts and sprites the box around them."""
+    if kind in ("rectangle", "stamp", "text"):
+        if kind == "rectangle":
+            (left, top), (right, bottom) = arguments[:2]
+        elif kind == "stamp":
+            (middle, height), sprite = arguments[1], arguments[0]
+            left, right = middle - sprite.scene.width / 2, middle + sprite.scene.width / 2
+            top, bottom = height - sprite.scene.height / 2, height + sprite.scene.height / 2
+        else:
+            (place, height), text, _, scale, align = arguments
+            width = text_width(text, scale)
+            left, right = place - align * width, place + (1 - align) * width
+            top, bottom = height - 3.5 * scale, height + 3.5 * scale
+        return min(left, right) <= x <= max(left, right) and min(top, bottom) <= y <= max(top, bottom)
+    if kind == "circle":
+        (left, top), radius = arguments[:2]
+        return math.hypot(x - left, y - top) <= radius
+    if kind == "line":
+        (left, top), (right, bottom), width = arguments[:3]
+        along = (right - left, bottom - top)
+        length = along[0] ** 2 + along[1] ** 2
+        share = 0.0 if length == 0 else ((x - left) * along[0] + (y - top) * along[1]) / length
+        share = min(max(share, 0.0), 1.0)
+        return math.hypot(x - left - share * along[0], y - top - share * along[1]) <= max(width / 2, 2.0)
+    if kind == "polygon":
+        corners, inside = arguments[0], False
+        for (ax, ay), (bx, by) in zip(corners, (*corners[1:], corners[0]), strict=True):
+            if (ay > y) != (by > y) and x < ax + (bx - ax) * (y - ay) / (by - ay):
+                inside = not inside
+        return inside
+    return False  # at a point in space
 
 
 class Sprite:

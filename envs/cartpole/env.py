@@ -27,9 +27,11 @@ End: terminated when position or angle leave their range; truncated at ``max_epi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box, Discrete
 
 from torch_batchsim import (
@@ -103,6 +105,16 @@ class CartPole(Environment):
         return [Control("Left", left, "ArrowLeft"), Control("Right", right, "ArrowRight")]
 
     @property
+    def policies(self) -> dict[str, Callable[..., torch.Tensor]]:
+        return {"balance": self._balance}
+
+    def _balance(self, observations: torch.Tensor, infos: Mapping[str, Any]) -> torch.Tensor:
+        """Push to where the pole falls, and a little to where the cart is too far out: a state feedback by hand."""
+        x, x_dot, theta, theta_dot = observations.unbind(1)
+        right = theta + 0.4 * theta_dot + 0.03 * x + 0.06 * x_dot > 0
+        return torch.where(right, 1.0, -1.0)[:, None] if self.constants.continuous else right.long()
+
+    @property
     def observation_space(self) -> Box:
         # Twice the thresholds, so that the observation that ends an episode is within the space.
         limits = (2 * self.parameters.x_threshold, np.inf, 2 * self.parameters.theta_threshold_radians, np.inf)
@@ -115,6 +127,7 @@ class CartPole(Environment):
         scale = 600 / (2 * self.parameters.x_threshold)  # pixels per metre
         cart_x, cart_y = 300 + x * scale, 300
         scene.line((0, cart_y), (600, cart_y), 1, (0, 0, 0))
+        scene.row("Cart")
         scene.rectangle((cart_x - 25, cart_y - 15), (cart_x + 25, cart_y + 15), (0, 0, 0))
         axle = (cart_x, cart_y - 7.5)
         if not math.isfinite(theta):  # a state that somebody has written: a cart without a pole

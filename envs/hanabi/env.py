@@ -65,7 +65,7 @@ Options, with their defaults:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -360,6 +360,11 @@ class Hanabi(Environment):
 
     def scene(self, world: Mapping[str, np.ndarray]) -> Scene:
         return picture.draw(world, self.rules)
+
+    def scene_for(self, world: Mapping[str, np.ndarray], agents: Collection[int]) -> Scene:
+        """With the backs of these players' cards; where a row is the player to move, of that one's."""
+        one = self.constants.turns == "current"
+        return picture.draw(world, self.rules, {int(world["Table.mover"])} if one else agents)
 
     def render_text(self, world: Mapping[str, np.ndarray]) -> str:
         return scene.text(world, self.rules)

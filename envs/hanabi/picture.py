@@ -8,7 +8,7 @@ revealed of this very card. The last line is the last move; its cards have a gol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, cos, radians, sin
@@ -156,10 +156,20 @@ class Area(NamedTuple):
     height: int
 
 
-def draw(world: Mapping[str, np.ndarray], rules: Rules) -> Drawing:
+@lru_cache(maxsize=1)
+def _back() -> Sprite:
+    def draw(canvas: Drawing) -> None:
+        canvas.stamp(_box(WIDTH, HEIGHT, BACK, mixed(BACK, WHITE, 0.6), 2, 7), (WIDTH / 2, HEIGHT / 2))
+        canvas.text((WIDTH / 2, HEIGHT / 2), "?", mixed(BACK, WHITE, 0.6), 3, align=0.5)
+
+    return Sprite(WIDTH, HEIGHT, draw)
+
+
+def draw(world: Mapping[str, np.ndarray], rules: Rules, hidden: Collection[int] = ()) -> Drawing:
     """A picture of one world; height and width are even and follow from the rules.
 
-    ``world`` has all columns by name, as ``Environment.scene`` gets them.
+    ``world`` has all columns by name, as ``Environment.scene`` gets them. Of the players ``hidden``, until the game is
+    over, it shows the backs of the cards.
     """
     scene = Scene(world, rules)
     side_by_side = 2 if rules.hand_size <= TWO else 1
@@ -186,7 +196,7 @@ def draw(world: Mapping[str, np.ndarray], rules: Rules) -> Drawing:
             area = Area(
                 GAP + column * share, HEADER + table + GAP + row * (hand_height + GAP), share - GAP, hand_height
             )
-            _draw_hand(canvas, scene, player, area, lines)
+            _draw_hand(canvas, scene, player, area, lines, player in hidden and not scene.over)
     return canvas
 
 
@@ -266,7 +276,7 @@ def _draw_discards(canvas: Drawing, scene: Scene, area: Area) -> None:
             x += APART
 
 
-def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: int) -> None:
+def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: int, is_hidden: bool) -> None:
     moves = player == scene.mover and not scene.over
     fill, edge = (LIT, GOLD) if moves else (PANEL, PANEL)
     _lay(canvas, (area.left, area.top), _box(int(area.width), int(area.height), fill, edge, 2))
@@ -283,11 +293,13 @@ def _draw_hand(canvas: Drawing, scene: Scene, player: int, area: Area, lines: in
     for position, card in enumerate(hand):
         line, column = divmod(position, per_line)
         x, y = first + column * SLOT, area.top + TITLE + line * LINE + HEIGHT / 2
+        canvas.row("Held", player * scene.rules.hand_size + position)
         if card is None:
             canvas.stamp(_box(WIDTH, HEIGHT, PLATE, GHOST, 1), (x, y))
             continue
         if scene.was_revealed(player, position):
             canvas.stamp(_box(WIDTH + 8, HEIGHT + 8, fill, GOLD, 3, 9), (x, y))
-        canvas.stamp(_face(card.color, card.rank), (x, y))
+        canvas.stamp(_back() if is_hidden else _face(card.color, card.rank), (x, y))
         marks = _marks(card.colors, card.ranks, card.revealed, scene.rules.colors, scene.rules.ranks)
         canvas.stamp(marks, (x, y + HEIGHT / 2 + 8 + MARKS[1] / 2))
+    canvas.row()

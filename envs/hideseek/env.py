@@ -99,6 +99,7 @@ from torch_batchsim.types import FieldType
 from . import picture, plan
 from .components import FIGURES, Act, Origin, Side, Tally, Team, TeamNumber, Thing, Travel
 from .level import check_levels, level_shapes
+from .policies import chase
 from .presets import PRESETS
 from .training import SWEEP, TRAINING
 
@@ -293,6 +294,15 @@ class HideSeek(Environment):
         """The places of the parts of a flat observation; shapes are those of the dict."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self._rows.values()]).tolist()
         return {name: slice(start, end) for name, start, end in zip(self._rows, [0, *ends], ends, strict=False)}
+
+    @property
+    def policies(self) -> dict[str, Callable[..., torch.Tensor]]:
+        return {"chase": lambda observations, infos: chase(self._parts(observations))}
+
+    def _parts(self, observations: Any) -> Mapping[str, torch.Tensor]:
+        if not self.constants.flat:
+            return observations
+        return {name: observations[:, self.slices[name]].view(-1, *shape) for name, shape in self._rows.items()}
 
     @cached_property
     def _views(self) -> dict[str, type[Component]]:

@@ -286,6 +286,7 @@ def _draw_cells(canvas: Scene, frame: Frame, world: Mapping[str, np.ndarray], la
     items, left = _items(world, "Cell"), world["Cell.Cooking.left"].tolist()
     for number, kind in enumerate(world["Cell.Terrain.kind"].tolist()):
         at = frame.centre(number)
+        canvas.row("Cell", number)
         tile = TILES[sum(divmod(number, frame.rows)) % 2]
         _stamp(canvas, at, frame.cell, tile if kind == FLOOR else TERRAIN[kind])
         if items[number][0] == NOTHING:
@@ -314,11 +315,13 @@ def _draw_chefs(canvas: Scene, frame: Frame, world: Mapping[str, np.ndarray]) ->
     places = [frame.centre(place) for place in world["Chef.Place.cell"]]
     facings = [tuple(DIRECTIONS)[facing] for facing in world["Chef.Place.facing"]]
     for number, ((x, y), (fx, fy)) in enumerate(zip(places, facings, strict=True)):
+        canvas.row("Chef", number)
         _stamp(canvas, (x, y), cell, _chef(number), (fx, fy))
         scale = 2 if cell >= 44 and number < 10 else 1
         canvas.text((x - HAT * cell * fx, y - HAT * cell * fy), str(number), INK, scale, align=0.5)
-    for (x, y), (fx, fy), item in zip(places, facings, held, strict=True):  # over all chefs
+    for number, ((x, y), (fx, fy), item) in enumerate(zip(places, facings, held, strict=True)):  # over all chefs
         if item[0] != NOTHING:
+            canvas.row("Chef", number)
             _stamp(canvas, (x + 0.37 * cell * fx, y + 0.37 * cell * fy), 0.48 * cell, _item(*item))
 
 

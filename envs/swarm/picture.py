@@ -36,11 +36,13 @@ def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: i
     corners = [place(-1, -1), place(1, -1), place(1, 1), place(-1, 1)]
     for start, end in zip(corners, corners[1:] + corners[:1], strict=True):
         scene.line(start, end, 2, WALL)
-    for at, heading in _headed(world, "Drone"):
+    for row, (at, heading) in enumerate(_headed(world, "Drone")):
+        scene.row("Drone", row)
         _disc(scene, at, radius * SCALE, heading, DRONE)
     fire = world["Ship.Choice.fire"] if step else np.zeros_like(world["Ship.Choice.fire"])  # no action yet
     ships = zip(_headed(world, "Ship"), fire.tolist(), world["Ship.Hull.left"].tolist(), strict=True)
-    for (at, heading), shot, left in ships:
+    for row, ((at, heading), shot, left) in enumerate(ships):
+        scene.row("Ship", row)
         if shot and left:  # where the gun points
             angle = (shot - 1) * math.pi / 4
             reach = 1.9 * radius * SCALE
@@ -49,8 +51,10 @@ def draw(world: Mapping[str, np.ndarray], radius: float, hull: int, last_step: i
         if left:
             _bar(scene, (at[0], at[1] + radius * SCALE + 6), radius * SCALE, left, hull)
     tables = world["Bullet.Shot.owner"][:, 1]  # a handle's archetype: 1 is the first dynamic one
-    for x, y, table in zip(world["Bullet.Place.x"], world["Bullet.Place.y"], tables, strict=True):
+    for row, (x, y, table) in enumerate(zip(world["Bullet.Place.x"], world["Bullet.Place.y"], tables, strict=True)):
+        scene.row("Bullet", row)
         scene.circle(place(x, y), 2.5, DRONE_BULLET if table == 1 else OWN_BULLET)
+    scene.row()
     score = int(world["Ship.Tally.kills"].sum() - world["Ship.Tally.hits"].sum())
     scene.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
     scene.text((10, HEADER / 2), f"score {score}", TEXT, scale=2)

@@ -49,6 +49,7 @@ def draw(
     playing = np.ones(len(places), bool) if playing is None else playing.astype(bool)
     size = max(radius * scale, 3.0)
     for i in np.lexsort((taggers, playing)).tolist():  # those in the game, and of them taggers, lie on top
+        scene.row("Agent", i)
         x, y = (float(v) if math.isfinite(v) else 0.0 for v in places[i])  # of a state that somebody has written
         centre = (MARGIN + x * scale, HEADER + SIZE - MARGIN - y * scale)
         colour = CAUGHT if not playing[i] else TAGGER if taggers[i] else RUNNER
@@ -57,6 +58,7 @@ def draw(
             tip = (centre[0] + 2 * size * math.cos(angle), centre[1] - 2 * size * math.sin(angle))
             scene.line(centre, tip, max(size / 2, 1.5), colour)
         scene.circle(centre, size, colour)
+    scene.row()
     scene.rectangle((0, 0), (SIZE, HEADER), HEADER_COLOUR)
     left = int((playing & ~taggers).sum())
     scene.text((10, HEADER / 2), f"runners {left}", TEXT, scale=2)

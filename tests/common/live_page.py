@@ -45,6 +45,7 @@ class Page:
         for world, _, size, *_ in header["worlds"]:
             numbers[world] = np.frombuffer(message[at : at + size], "<i4")
             at += size
+        at += sum(entry[2] for entry in header.get("other", {"worlds": []})["worlds"])
         assert at == len(message)
         return header, numbers
 

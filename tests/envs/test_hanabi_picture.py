@@ -311,3 +311,17 @@ def test_what_was_revealed_is_marked_in_gold() -> None:
     (color_top, color_end), (rank_top, rank_end), both = taken
     assert color_end <= rank_top
     assert both == (color_top, rank_end)
+
+
+def test_backs_say_nothing_of_the_cards() -> None:
+    """The picture of those who play is the same whatever they hold, until the game is over; others' cards show."""
+    game = dealt(model.Rules(players=3))
+    world, own = world_of(game), rules_of(game)
+    mine, theirs = (changed(world, "Held.Card.kind", (int(world["Held.Card.kind"][i]) + 1) % 25, i) for i in (1, 6))
+    seen = picture.draw(world, own, {0}).pixels
+    assert not np.array_equal(seen, picture.draw(world, own).pixels)
+    assert np.array_equal(seen, picture.draw(mine, own, {0}).pixels)
+    assert not np.array_equal(seen, picture.draw(mine, own, {1}).pixels)
+    assert not np.array_equal(seen, picture.draw(theirs, own, {0}).pixels)
+    over = changed(world, "Table.over", 1)
+    assert np.array_equal(picture.draw(over, own, {0}).pixels, picture.draw(over, own).pixels)

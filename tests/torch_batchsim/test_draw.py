@@ -139,3 +139,29 @@ def test_a_colour_is_three_numbers() -> None:
         with pytest.raises(ValueError, match=r"a colour is \(red, green, blue\), each from 0 to 255, got"):
             scene.rectangle((0, 0), (5, 5), colour)  # type: ignore[arg-type]
     assert not scene.shapes
+
+
+def test_a_pixel_finds_the_row_in_front():
+    scene = Scene(100, 100)
+    scene.rectangle((0, 0), (100, 100), BLACK)  # of no row
+    scene.row("Floor")
+    scene.rectangle((90, 10), (10, 60), RED)
+    scene.row("Ship", 2)
+    scene.circle((30, 30), 10, RED)
+    scene.line((60, 20), (80, 40), 1, RED)
+    scene.row("Drone", 5)
+    scene.polygon([(20, 40), (40, 40), (30, 20)], RED)
+    scene.stamp(Sprite(10, 20, lambda canvas: None), (70, 80))
+    scene.text((50, 90), "abc", RED, scale=2, align=0.5)
+    scene.row()
+    scene.rectangle((0, 0), (100, 12), BLACK)  # in front, of no row
+    scene.layer("more", shown=False)
+    scene.row("Hidden")
+    scene.rectangle((0, 0), (100, 100), BLACK)
+    found = {
+        (5, 50): None, (50, 50): ("Floor", 0), (22, 28): ("Ship", 2), (30, 30): ("Drone", 5), (30, 45): ("Floor", 0),
+        (71, 30): ("Ship", 2), (75, 30): ("Floor", 0), (74, 71): ("Drone", 5), (76, 80): None, (34, 90): ("Drone", 5),
+        (32, 90): None, (50, 11): ("Floor", 0),
+    }  # fmt: skip
+    assert {place: scene.hit(*place) for place in found} == found
+    assert scene.has_rows and not Scene(3, 3).has_rows and Scene(3, 3).hit(1, 1) is None

@@ -16,6 +16,7 @@ from .controls import Control
 from .declaration import MYPY, Declaration
 from .library import library_classes, made_libraries
 from .options import FIXED_ARGUMENTS
+from .policies import ScriptedPolicy
 from .schema import TaskGraph
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Environment(Declaration):
       choice of a discrete space.
     - ``idle_action``: what the agent does while nothing is pressed: an action, or ``"repeat"``: as last. By default its
       world waits for the human.
+    - ``policies``: scripted policies that the live page offers, by name: functions of the observations and infos of all
+      rows, as ``step`` returns them (tensors), that return the actions of all rows; see
+      ``torch_batchsim.declare.policies``.
     - ``training``: settings with which the bundled trainer learns it, by name as on its command line
       (``{"learning_rate": 1e-3, "threads": 1}``), under ``""`` those that hold in general, and others under an option
       that makes another task of it, as ``"preset=small"``, or under ``"algorithm=a2c"``.
@@ -98,6 +102,9 @@ class Environment(Declaration):
         @property
         def idle_action(self) -> Any: ...
 
+        @property
+        def policies(self) -> Mapping[str, ScriptedPolicy]: ...
+
     elif TYPE_CHECKING:
         start: Any
         step: Any
@@ -107,6 +114,7 @@ class Environment(Declaration):
         observation: Any
         controls: Any
         idle_action: Any
+        policies: Any
     else:
         start: TaskGraph = TaskGraph()
         step: TaskGraph = TaskGraph()
@@ -116,6 +124,7 @@ class Environment(Declaration):
         observation: str | Mapping[str, str] = ""
         controls: Sequence[Control] = ()
         idle_action: Any = None
+        policies: Mapping[str, ScriptedPolicy] = {}
     action: str = ""
     clips_actions: bool = False
     judges_illegal_actions: bool = False
@@ -216,6 +225,13 @@ class Environment(Declaration):
         ``render = torch_batchsim.rays.Picture(...)`` is all that is needed.
         """
         raise NotImplementedError(f"{self.name} has no picture: it does not define scene()")
+
+    def scene_for(self, world: Mapping[str, np.ndarray], agents: Collection[int]) -> Scene:
+        """``scene`` as these agents see it: the live page shows it while humans play for them. By default all of it.
+
+        ``agents``: rows of this world, from 0. Write it where agents do not see all that is in a picture.
+        """
+        return self.scene(world)
 
     def render(self, world: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a world, as ``scene`` gets it, as ``uint8 [height, width, 3]``: by default its ``scene``.

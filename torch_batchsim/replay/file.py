@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import torch
 
 MAGIC = b"torch_batchsim recording "
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the contents change their meaning."""
 _HEAD = struct.Struct("<4sII")  # kind, bytes, CRC-32 of kind and payload
 _KINDS = (b"HEAD", b"PART", b"ENDS")

@@ -19,11 +19,18 @@ def checksum(value: torch.Tensor | np.ndarray, before: int = 0) -> int:
 
 
 def checksums(results: tuple[Any, ...]) -> dict[str, int]:
-    """By the names of outputs, of what ``reset`` or ``step`` has returned. Final values are left out."""
+    """By the names of outputs, of what ``reset`` or ``step`` has returned; of final values those of rows that have
+    ended."""
     observations, *others, infos = results
     named = {"observations": observations}
     named |= dict(zip(("rewards", "terminations", "truncations"), others, strict=False))
     named |= {key: value for key, value in dict.items(infos) if not key.startswith(("_", "final_"))}
+    for name in ("final_obs", "final_info"):
+        if name in infos and (ended := dict.__getitem__(infos, f"_{name}")).any():
+            final = dict.__getitem__(infos, name)  # not by infos[name], which completes it in the caller's memory
+            rows = final.items() if isinstance(final, Mapping) else [("", final)]
+            named[name] = {key: value[ended] for key, value in rows if not key.startswith("_")}
+            named[name] = named[name] if isinstance(final, Mapping) else named[name][""]
     return {name: checksum(value) for name, value in _flat(named)}
 
 

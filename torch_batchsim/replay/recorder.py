@@ -19,6 +19,7 @@ from .._version import __version__
 from ..base.modes import in_plain_torch, not_compiled
 from ..declare.environment import Environment
 from ..errors import WorldFault
+from ..vector.grouped_env import GroupedEnv
 from ..vector.vector_env import TorchVectorEnv
 from ..vector.wrappers import TorchVectorWrapper
 from .file import FORMAT, MAGIC, RecordingError, packed, write_block
@@ -38,21 +39,26 @@ class Recorder(TorchVectorWrapper):
 
     The file has the environment's class and options, versions, seeds, masks and options of resets, and actions; what
     has been written into the state between steps (``sim.tensor``, ``hold``, ``load_state_dict`` and so on) as a whole
-    state; and checksums of all outputs and of the state after each step, 4 bytes each, but for final values. Each step
+    state; and checksums of all outputs and of the state after each step, 4 bytes each. Each step
     copies the state twice to find what was written. ``close`` or the end of a with-block ends the file.
 
     Args:
         env: a ``TorchVectorEnv`` without wrappers; wrappers go around the recorder. It may have begun.
         path: of the file, which is replaced.
 
+    Of a ``GroupedEnv`` one group is recorded: see ``of_group``.
+
     Raises TypeError for other environments, RecordingError for options that JSON does not express, OSError.
     """
 
     def __init__(self, env: VectorEnv, path: str | os.PathLike[str]) -> None:
+        if isinstance(env, GroupedEnv):
+            raise TypeError("groups of a GroupedEnv step at times of their own: record one by Recorder.of_group(env, "
+                            "group, path)")  # fmt: skip
         if not isinstance(env, TorchVectorEnv):
             raise TypeError(f"Recorder needs a TorchVectorEnv without wrappers, got {env!r}; put wrappers around it")
         super().__init__(env)
-        self._own = env
+        self._own, self._autoreset = env, int(env.sim.memory.context.autoreset)
         self.path, self.moments = Path(path), 0
         head = {
             **source_of(env.environment), "num_worlds": env.num_worlds, "first_world": env.sim.first_world,
@@ -68,6 +74,22 @@ class Recorder(TorchVectorWrapper):
         self._state = -1  # the checksum after the last moment
         if env.has_begun:
             self._note_state(env.state_dict())
+
+    @classmethod
+    def of_group(cls, env: GroupedEnv, group: int, path: str | os.PathLike[str]) -> Recorder:
+        """Record one group of a ``GroupedEnv`` from here on, while it does not step; ``end`` ends the file.
+
+        The recording is of a ``TorchVectorEnv`` with the group's worlds and their numbers. A step of some of its worlds
+        is recorded with the whole state before and after it, and worlds that begin an episode in it by a reset. Raises
+        as ``Recorder``, and ValueError for another group.
+        """
+        if not isinstance(env, GroupedEnv):
+            raise TypeError(f"of_group needs a GroupedEnv, got {env!r}")
+        env._check_usable()
+        env._check_idle(group)
+        recorder = cls(env.environments[group], path)
+        env.environments = (*env.environments[:group], recorder, *env.environments[group + 1 :])
+        return recorder
 
     @in_plain_torch
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -94,6 +116,8 @@ class Recorder(TorchVectorWrapper):
         if self._own.has_begun:  # else step raises
             taken = self._own.checked_actions(actions).detach().cpu().numpy().copy()
         event: dict[str, Any] = {"kind": "step"}
+        if (present := int(self._own.sim.memory.context.autoreset)) != self._autoreset:  # some worlds stand still
+            event["autoreset"] = present
         try:
             results = self._own.step(actions)
         except WorldFault as fault:

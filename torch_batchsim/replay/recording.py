@@ -32,6 +32,15 @@ class Moment(NamedTuple):
     data: bytes  # actions, or the options of a reset
     checksums: dict[str, int]
 
+    @property
+    def taken(self) -> Any:
+        """The actions of a step, and options of a reset, as they can be compared."""
+        event = self.event
+        if self.kind == "reset":
+            return self.kind, self.data
+        numbers = np.frombuffer(self.data, event["stored"]).astype(event["dtype"])
+        return self.kind, event["shape"], numbers.tobytes()
+
 
 class Recording:
     """A run that a ``Recorder`` has written: everything is computed again, and compared with what was recorded.
@@ -127,6 +136,25 @@ class Recording:
         """The seed of a reset, None for one that goes on, and for a step."""
         return self._moments[moment].event.get("seed")
 
+    def first_differences(self, other: Recording) -> dict[str, int]:
+        """The first moment at which this recording and another one differ in their actions, state, observations and so
+        on, by name, as their checksums say; names that never differ are left out. Nothing is computed again.
+
+        The checksums are of all worlds together. Where one recording ends sooner, ``"end"`` is its first moment that is
+        missing. Seeds of resets are under ``"seed"``.
+        """
+        found: dict[str, int] = {}
+        for moment, (one, two) in enumerate(zip(self._moments, other._moments, strict=False)):
+            pairs = {"actions": (one.taken, two.taken), "seed": (one.event.get("seed"), two.event.get("seed"))}
+            names = dict.fromkeys((*one.checksums, *two.checksums))
+            pairs |= {name: (one.checksums.get(name, 0), two.checksums.get(name, 0)) for name in names}
+            for name, (first, second) in pairs.items():
+                if first != second:
+                    found.setdefault(name.partition(".")[0], moment)
+        if self.moments != other.moments:
+            found["end"] = min(self.moments, other.moments)
+        return found
+
     # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _made(self) -> TorchVectorEnv:
@@ -168,7 +196,12 @@ class Recording:
             else:
                 actions = self.actions(number)
                 assert actions is not None
-                results = env.step(actions.to(env.device))
+                context = env.sim.memory.context
+                usual, context.autoreset = context.autoreset, event.get("autoreset", context.autoreset)
+                try:
+                    results = env.step(actions.to(env.device))
+                finally:
+                    context.autoreset = usual
         except WorldFault as fault:
             if not event.get("fault"):
                 raise RecordingError(f"{self.path}, moment {number}: this run has a fault: {fault}") from fault

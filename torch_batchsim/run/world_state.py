@@ -151,6 +151,11 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
         """
         return self._found(name)[0]
 
+    def kind(self, name: str) -> str:
+        """How a world's part of ``array`` is found: ``"world"``: by the first index; a dynamic table's name: by its
+        rows; ``""``: all worlds share it."""
+        return self._found(name)[1]
+
     def _found(self, name: str) -> tuple[np.ndarray, str]:
         """And how a world's part is found: by "world", by the name of a dynamic table, or "" where it is shared."""
         if name not in self._arrays:

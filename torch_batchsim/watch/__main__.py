@@ -1,12 +1,14 @@
 """A page that shows worlds while they run: ``python -m torch_batchsim.watch cartpole``.
 
 It shows many worlds at once and one in full, pauses and steps, resets worlds, and changes their state. A recording,
-``watch hunt.tbs``, is played. Over ssh forward the port: ``ssh -L 8765:127.0.0.1:8765 machine``.
+``watch hunt.tbs``, is played, and two of one environment, ``watch a.tbs b.tbs``, side by side. Over ssh forward the
+port: ``ssh -L 8765:127.0.0.1:8765 machine``.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,15 +20,17 @@ import torch
 
 from ..base.extras import command_needs
 from ..command_line import Parser
+from ..declare.policies import policies_of
 from ..errors import BuildWarning, MissingExtra
 from ..gallery import GalleryError, checkpoint_of, long_arguments, made_environment, random_play, trained_play
 from ..replay import Recording, RecordingError
 from ..vector import rendering
+from .beside import check_pair
 from .session import Playback, Policy, Session
 from .viewer import MOST_SHOWN, Viewer
 
 PROGRAM = "python -m torch_batchsim.watch"
-_OWN = ("checkpoint", "worlds", "show", "speed", "seed", "port", "host", "env_option", "help")
+_OWN = ("checkpoint", "policy", "worlds", "show", "speed", "turn_seconds", "seed", "port", "host", "env_option", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,11 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("environment", help="cartpole, an id, module:id or file.py; or a recording, hunt.tbs")
+    parser.add_argument("other", nargs="?", metavar="other.tbs", help="a second recording, shown beside the first")
     parser.add_argument("--checkpoint", metavar="RUN", help="a run of torch_batchsim.train that plays: its folder or "
                         "its checkpoint.pt (default: random actions)")  # fmt: skip
+    parser.add_argument("--policy", metavar="NAME", help="plays at first: checkpoint, random, or one that the "
+                        "environment offers (default: checkpoint, or random without one)")  # fmt: skip
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
     parser.add_argument("--show", type=int, default=16, metavar="N", help="how many are shown at first (default: 16)")
     parser.add_argument("--speed", default="", metavar="N", help="steps a second, or full (default: the environment's)")
+    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long all worlds wait for a human who has "
+                        "to choose, then the policy does (default: as long as it takes)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
     parser.add_argument("--port", type=int, metavar="N", help="(default: the first free one from 8765 on)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",
@@ -68,11 +77,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.other is not None and not (options.environment.endswith(".tbs") and options.other.endswith(".tbs")):
+        raise GalleryError(f"two arguments must be recordings, a.tbs b.tbs, got {options.environment} {options.other}")
     limits = {"worlds": (1, 2**24), "show": (1, MOST_SHOWN), "seed": (0, 2**63 - 1), "port": (0, 65_535)}
     for name, (least, most) in limits.items():
         value = getattr(options, name)
         if value is not None and not least <= value <= most:
             raise GalleryError(f"--{name} must be from {least} to {most}, got {value}")
+    if options.turn_seconds is not None and not 0 < options.turn_seconds < math.inf:
+        raise GalleryError(f"--turn-seconds must be a number above 0, got {options.turn_seconds:g}")
     if options.speed not in ("", "full"):
         try:
             valid = 0 < float(options.speed) <= 1e6
@@ -98,26 +111,37 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
 
 def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     if options.checkpoint is not None:
-        command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
-    options.policy = options.checkpoint or "random"
+        command_needs("tqdm")  # of what train has, this is all that a policy imports
+    options.first, options.policy = options.policy, options.checkpoint or "random"  # which checkpoint_of reads
     contents = checkpoint_of(options) if options.checkpoint is not None else None
     env = made_environment(options, contents, render_mode=None)
     policies: dict[str, Callable[[], Policy]] = {"random": partial(random_play, env, options.seed)}
     if contents is not None:
         policies = {"checkpoint": partial(trained_play, env, contents, options.seed), **policies}
+    try:
+        offered = policies_of(env.unwrapped.environment)
+    except ValueError as error:
+        raise GalleryError(str(error)) from error
+    policies |= {name: partial(lambda policy: policy, policy) for name, policy in offered.items()}
+    if options.first is not None:
+        if options.first not in policies:
+            raise GalleryError(f"--policy must be one of {', '.join(policies)}, got {options.first}")
+        policies = {options.first: policies[options.first], **policies}
     viewer = _viewer(options, env)
-    return viewer, Session(viewer, policies, options.seed).run
+    return viewer, Session(viewer, policies, options.seed, options.turn_seconds).run
 
 
 def _playback(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BuildWarning)
-        recording = Recording(Path(options.environment))
-        env = recording.seek(0)
+        recordings = [Recording(Path(name)) for name in (options.environment, options.other) if name is not None]
+        env = recordings[0].seek(0)
+        if len(recordings) == 2:
+            check_pair(*recordings)
     for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)
     viewer = _viewer(options, env)
-    return viewer, Playback(viewer, recording).run
+    return viewer, Playback(viewer, *recordings).run
 
 
 if __name__ == "__main__":

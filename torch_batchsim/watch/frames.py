@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, sleep
 from typing import Any
@@ -17,8 +17,19 @@ from ..page.scenes import Encoder
 from ..run.world_state import WorldStates
 from ..vector import rendering
 from . import tables
+from .counts import REWARD
 
 _WORK, _REST = 0.0005, 0.0001  # seconds
+
+
+@dataclass
+class Tally:
+    """What has been counted of the shown worlds, whether frames showed it or not; a list has an entry for each."""
+
+    firsts: list[int]  # steps that had been taken when a world was shown first, from which on it is counted
+    steps: list[int]
+    sums: dict[str, np.ndarray]  # of rewards and infos, over these steps
+    faults: list[int]  # since the beginning of the run
 
 
 @dataclass
@@ -29,8 +40,18 @@ class Shot:
     step: int  # of the batch
     rate: float  # steps a second
     rewards: np.ndarray  # [worlds], those of a world's agents together
-    infos: dict[str, np.ndarray]  # [worlds], means of a world's agents
+    tally: Tally
     beside: dict[str, Any]  # for all pages
+    other: Other | None = None
+
+
+@dataclass
+class Other:
+    """The same worlds of another environment at the same moment, to be shown beside them."""
+
+    states: WorldStates
+    rewards: np.ndarray
+    differs: dict[int, list[str]]  # by world: what does, of "state" and "observations"; equal worlds are left out
 
 
 @dataclass
@@ -54,67 +75,116 @@ class Known:
     hulls: int = 0
 
 
-class Frame:
-    """A shot, drawn once for all pages."""
+class Side:
+    """The drawn worlds of one environment.
 
-    def __init__(self, shot: Shot, environment: Environment, encoder: Encoder) -> None:
-        self.shot, self._encoder = shot, encoder
-        self.index = {world: i for i, world in enumerate(shot.states.worlds)}
-        steps, episodes = (shot.states.array(f"World.{name}").tolist() for name in ("step", "episode"))
-        self._facts = list(zip(steps, episodes, _numbers(shot.rewards), strict=True))
-        self._scenes = rendering.has_scene(environment)
-        if self._scenes:
+    ``only``: the others are not drawn; ``humans``: by world, the agents for which humans play.
+    """
+
+    def __init__(
+        self, states: WorldStates, rewards: np.ndarray, environment: Environment, encoder: Encoder,
+        only: Collection[int] | None = None, humans: Mapping[int, list[int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.encoder, self.scenes = encoder, rendering.has_scene(environment)
+        drawn = [(i, world) for i, world in enumerate(states.worlds) if only is None or world in only]
+        self._index = {world: i for i, (_, world) in enumerate(drawn)}
+        steps, episodes = (states.array(f"World.{name}").tolist() for name in ("step", "episode"))
+        facts = list(zip(steps, episodes, _numbers(rewards), strict=True))
+        self._facts = [facts[i] for i, _ in drawn]
+        which = (states[i] for i, _ in drawn)
+        if self.scenes:
             draw = rendering.scene_of(environment)
-            scenes = [draw(state) for state in _at_leisure(shot.states)]
-            encoded = encoder.encode(scenes)
+            seats = dict(humans or {}) if type(environment).scene_for is not Environment.scene_for else {}
+            scenes = (
+                environment.scene_for(state, seats[world]) if world in seats else draw(state)
+                for state, (_, world) in zip(_at_leisure(which), drawn, strict=True)
+            )  # fmt: skip
+            encoded = encoder.encode(list(scenes))
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
             self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
         else:
             files, self._drawn = [], []
-            for state in _at_leisure(shot.states):
+            for state in _at_leisure(which):
                 picture = np.asarray(rendering.drawn(environment, state, "rgb_array"))
                 files.append(png(picture, effort=1))
                 self._drawn.append((-1, (picture.shape[1], picture.shape[0])))
             data, self._ends = b"".join(files), np.cumsum([len(file) for file in files]).tolist()
         self._data = memoryview(data)
 
-    def message(self, look: Look, known: Known) -> bytes:
-        """For a page: the length of a header, the header in JSON, and the numbers of the worlds that it shows."""
-        encoder = self._encoder
+    def part(self, world: int) -> tuple[list[Any], memoryview] | None:
+        """What a header says of a world, and its data; None if it is not drawn."""
+        i = self._index.get(world)
+        if i is None:
+            return None
+        first, end = self._ends[i - 1] if i else 0, self._ends[i]
+        layout, (width, height) = self._drawn[i]
+        return [world, layout, end - first, width, height, *self._facts[i]], self._data[first:end]
+
+    def news(self, known: Known) -> dict[str, Any]:
+        """What a page has not yet got of the encoder."""
+        if not self.scenes:
+            return {}
+        encoder = self.encoder
         if known.encoder is not encoder:
             known.encoder, known.styles, known.layouts, known.hulls = encoder, 0, 0, 0
-        shown, parts = [], []
+        hulls = list(encoder.hulls.items())
+        news = {
+            "units": encoder.units,
+            "from": [known.styles, known.layouts],
+            "styles": encoder.styles[known.styles :],
+            "layouts": encoder.layouts[known.layouts :],
+            "hulls": dict(hulls[known.hulls :]),
+        }
+        known.styles, known.layouts, known.hulls = len(encoder.styles), len(encoder.layouts), len(hulls)
+        return news
+
+
+class Frame:
+    """A shot, drawn once for all pages: all its worlds, and of another environment's those that are shown in full."""
+
+    def __init__(
+        self, shot: Shot, environments: Sequence[Environment], encoders: Sequence[Encoder], fulls: Collection[int] = ()
+    ) -> None:
+        self.shot = shot
+        self.index = {world: i for i, world in enumerate(shot.states.worlds)}
+        humans: dict[int, list[int]] = {}
+        for seat in shot.beside.get("humans", ()):
+            humans.setdefault(seat["world"], []).append(seat["agent"])
+        self.sides = [Side(shot.states, shot.rewards, environments[0], encoders[0], humans=humans)]
+        if shot.other is not None:
+            other = shot.other
+            self.sides.append(Side(other.states, other.rewards, environments[1], encoders[1], fulls))
+
+    def message(self, look: Look, known: Sequence[Known]) -> bytes:
+        """For a page: the length of a header, the header in JSON, and the numbers of the worlds that it shows."""
+        shown, parts, tally = [], [], self.shot.tally
         for world in dict.fromkeys((*look.worlds, look.full)):
-            i = self.index.get(world)
-            if i is not None:
-                first = self._ends[i - 1] if i else 0
-                layout, (width, height) = self._drawn[i]
-                shown.append([world, layout, self._ends[i] - first, width, height, *self._facts[i]])
-                parts.append(self._data[first : self._ends[i]])
+            if (found := self.sides[0].part(world)) is not None:
+                i = self.index[world]
+                total = float(tally.sums[REWARD][i])
+                shown.append([*found[0], tally.firsts[i], tally.steps[i], total, tally.faults[i]])
+                parts.append(found[1])
         at = self.index.get(look.full)
-        infos = {} if at is None else {name: _numbers(each)[at] for name, each in self.shot.infos.items()}
+        infos = {} if at is None else {name: float(each[at]) for name, each in tally.sums.items() if name != REWARD}
         header = {
             "kind": "frame", "step": self.shot.step, "rate": round(self.shot.rate, 1), **self.shot.beside,
             "full": look.full, "infos": infos, "worlds": shown,
         }  # fmt: skip
         if look.follow is not None and at is not None:
             header["follow"] = tables.place(self.shot.states, at, look.follow, look.row)
-        if self._scenes:
-            hulls = list(encoder.hulls.items())
-            header |= {
-                "units": encoder.units,
-                "from": [known.styles, known.layouts],
-                "styles": encoder.styles[known.styles :],
-                "layouts": encoder.layouts[known.layouts :],
-                "hulls": dict(hulls[known.hulls :]),
-            }
-            known.styles, known.layouts, known.hulls = len(encoder.styles), len(encoder.layouts), len(hulls)
+        header |= self.sides[0].news(known[0])
+        if self.shot.other is not None:
+            found = self.sides[1].part(look.full)
+            header["differs"] = {world: self.shot.other.differs.get(world, []) for world, *_ in shown}
+            if found is not None:
+                header["other"] = {"worlds": [found[0]], **self.sides[1].news(known[1])}
+                parts.append(found[1])
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-len(text) % 4)
         return b"".join([struct.pack("<I", len(text)), text, *parts])
 
 
-def _at_leisure(states: WorldStates) -> Iterator[Mapping[str, np.ndarray]]:
+def _at_leisure(states: Iterable[Mapping[str, np.ndarray]]) -> Iterator[Mapping[str, np.ndarray]]:
     """All of them, with a rest every half millisecond.
 
     A thread that waits for Python's lock gets it after 5 ms, or when this one rests: without rests each step of the

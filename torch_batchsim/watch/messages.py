@@ -82,6 +82,17 @@ def positive(most: float) -> Check:
     return check
 
 
+def within(low: float, high: float) -> Check:
+    """A number within both ends."""
+
+    def check(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise Refused(f"a number from {low:g} to {high:g}, got {_shown(value)}")
+        return float(value)
+
+    return check
+
+
 def number(value: Any) -> bool | int | float:
     """Any finite number, or true or false."""
     if not isinstance(value, (bool, int, float)) or not math.isfinite(value):

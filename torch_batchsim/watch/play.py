@@ -26,15 +26,21 @@ class Hands:
     pressed: list[int] = field(default_factory=list)
     last: Any = None
     waits: bool = False
+    since: float | None = None  # the viewer's clock when the run began to wait
 
 
 class Play:
     """Takes rows of the actions from humans. ``ready`` before each step; ``override`` takes the policy's actions.
 
-    Pages send ``human`` to take or leave an agent, and ``press``. Without a page all agents are left.
+    Pages send ``human`` to take or leave an agent, and ``press``. Without a page all agents are left. The worlds of a
+    batch step together, so all of them wait for a human who has to choose.
+
+    Args:
+        turn_seconds: so long at most; then the policy takes this step for the human. None: as long as it takes.
     """
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: Viewer, turn_seconds: float | None = None) -> None:
+        self.turn_seconds = turn_seconds
         self.viewer, self.env, self.hands = viewer, viewer.env, dict[Seat, Hands]()
         self.space = self.env.single_action_space
         self.controls: Controls = controls_of(self.env.environment, self.space)
@@ -49,7 +55,10 @@ class Play:
         viewer.about["controls"] = [{"label": each.label, "key": each.key} for each in self.controls.each]
 
     def ready(self, infos: Mapping[str, Any]) -> bool:
-        """Whether each human who has to choose has chosen. Pages learn what is legal, and who is awaited."""
+        """Whether each human who has to choose has chosen, or their time is over.
+
+        Pages learn what is legal, and who is awaited.
+        """
         self._choices, self._infos, shown = {}, infos, list[dict[str, Any]]()
         if not self.hands:
             return True
@@ -60,18 +69,27 @@ class Play:
             active, legal = infos.get("active"), self._legal(infos, row)
             acts = active is None or bool(active[row])
             choice = self._choice(hands, legal) if acts else None
-            hands.waits = acts and choice is None
+            hands.waits, left = acts and choice is None, None
+            if hands.waits and self.turn_seconds is not None:
+                now = self.viewer.clock()
+                hands.since = now if hands.since is None else hands.since
+                left = hands.since + self.turn_seconds - now
+                hands.waits = left > 0
             if choice is not None:
                 self._choices[row] = choice
             elif not acts:
                 hands.pressed = []
             usable = [legal is None or bool(legal[self._place(each)]) for each in self.controls.each]
             shown.append({"world": world, "agent": agent, "waits": hands.waits, "legal": usable})
+            if hands.waits and left is not None:
+                shown[-1]["left"] = round(left, 1)
         self.viewer.beside["humans"] = shown
         return not any(hands.waits for hands in self.hands.values())
 
     def override(self, actions: Any) -> Any:
         """The actions, with those of humans in their rows."""
+        for hands in self.hands.values():
+            hands.since = None
         if not self._choices:
             return actions
         actions = actions.clone() if isinstance(actions, torch.Tensor) else np.array(actions)

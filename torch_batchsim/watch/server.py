@@ -41,6 +41,7 @@ class Watched(Protocol):
     """What the server needs of a viewer."""
 
     env: TorchVectorEnv
+    other: TorchVectorEnv | None
     paused: bool
     tables: dict[str, list[tuple[str, Column, Field]]]
 
@@ -62,7 +63,7 @@ class Client:
         self.look = Look(worlds, worlds[0])
         self.texts: deque[str] = deque(maxlen=_MOST_WAITING)
         self.frame: Frame | None = None
-        self.known = Known()
+        self.known = Known(), Known()
         self.ready = asyncio.Event()
         self.values_at = 0.0
 
@@ -100,7 +101,7 @@ class Server:
         port = self._socket.getsockname()[1]
         shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
-        self._encoder, self._page = Encoder(), whole(Path(__file__).with_name("page.html")).encode()
+        self._encoders, self._page = [Encoder(), Encoder()], whole(Path(__file__).with_name("page.html")).encode()
         self._told = ""
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
@@ -116,6 +117,10 @@ class Server:
     def post(self, client: Client, message: dict[str, Any]) -> None:
         """Send a message to one page."""
         self._call(client.post, message)
+
+    def greet(self) -> None:
+        """Let all pages begin anew, with what the viewer says of itself now."""
+        self._call(self._greet, self.hello())
 
     def hello(self) -> dict[str, Any]:
         """What a page gets at first."""
@@ -237,10 +242,10 @@ class Server:
 
     def _draw(self, shot: Shot) -> None:
         start = perf_counter()
-        if self._encoder.is_full:
-            self._encoder = Encoder()
+        self._encoders = [Encoder() if encoder.is_full else encoder for encoder in self._encoders]
+        environments = [env.environment for env in (self._viewer.env, self._viewer.other) if env is not None]
         try:
-            frame = Frame(shot, self._viewer.env.environment, self._encoder)
+            frame = Frame(shot, environments, self._encoders, {client.look.full for client in self.clients})
         except Exception as error:  # of scene(), an author's: the run goes on
             text = f"the picture failed: {type(error).__name__}: {error}"
             if text != self._told:
@@ -259,8 +264,16 @@ class Server:
         if client.look.table is None or index is None or soon or len(client.texts) > 4:
             return
         client.values_at = now + _VALUES_EVERY
-        shown = tables.values(frame.shot.states, index, self._viewer.tables[client.look.table])
+        fields, other = self._viewer.tables[client.look.table], frame.shot.other
+        shown = tables.values(frame.shot.states, index, fields)
+        if other is not None:
+            shown["other"] = tables.values(other.states, index, fields)["rows"]
         client.post({"kind": "values", "world": client.look.full, "table": client.look.table, **shown})
+
+    def _greet(self, hello: dict[str, Any]) -> None:
+        for client in self.clients:
+            client.known = Known(), Known()  # a page forgets the styles that it had
+            client.post(hello)
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for client in self.clients:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from ..errors import WorldFault
-from ..run.world_state import WorldStates
+from ..run.world_state import WorldState, WorldStates
+from ..vector import rendering
 from ..vector.vector_env import TorchVectorEnv
 from . import messages, tables
-from .frames import Shot
+from .beside import differences
+from .counts import Counts
+from .frames import Other, Shot, Tally
 from .messages import Check, Refused
 from .server import Client, Server
 
@@ -80,7 +84,10 @@ class Viewer:
         self._shot_at = 0.0  # when the last frame was due
         self._next = 0.0  # when the next step may follow, at a speed
         self._since = perf_counter(), 0
-        self._info_columns = self._curves()
+        self._counts, self._counting, self.counted = Counts(own), False, False
+        self._stood = 0.0  # seconds that the run was paused
+        self._faulty = Counter[int]()  # faults by world
+        self.other: TorchVectorEnv | None = None  # shown beside, world by world
         self._acts: dict[str, tuple[Mapping[str, Check], Act]] = {}
         world = messages.whole(0, own.num_worlds - 1)
         self.on("pause", {"on": messages.flag}, self._pause)
@@ -93,6 +100,9 @@ class Viewer:
         self._followed = tables.followed(own.sim.program)
         if self._followed:
             self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
+        if rendering.has_scene(own.environment):
+            place = messages.within(0.0, 1e5)
+            self.on("point", {"world": world, "x": place, "y": place}, self._point)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
@@ -107,6 +117,9 @@ class Viewer:
     def after_step(self) -> None:
         """To be called once after each step, in the thread that steps."""
         self.steps += 1
+        if self._counting and not self.counted:
+            self._counts.add()
+        self.counted = False
         if self._busy or perf_counter() >= self._due:
             self._stale = True
             self._attend()
@@ -116,7 +129,16 @@ class Viewer:
 
         A page that came while ``on`` and ``about`` were still called hears all of it now.
         """
-        self._server.broadcast(self._server.hello())
+        self._server.greet()
+        self.attend()
+
+    def look(self) -> None:
+        """Let pages that have come see the state; their messages wait."""
+        if self._stale and perf_counter() >= self._due:
+            self._shoot()
+
+    def attend(self) -> None:
+        """Do what pages ask for and show them the state, where the loop waits for something else than a step."""
         self._stale = True
         self._attend()
 
@@ -139,10 +161,21 @@ class Viewer:
         """Let all pages know of a change of the run, such as another policy."""
         self._server.broadcast({"kind": "state", **facts})
 
+    def count(self) -> None:
+        """Count the rewards of a step before something else than ``after_step`` follows it, such as a reset."""
+        if self._counting:
+            self._counts.add()
+        self.counted = True
+
+    def clock(self) -> float:
+        """Seconds since some moment, without those in which the run was paused."""
+        return perf_counter() - self._stood
+
     def note_fault(self, fault: WorldFault) -> None:
         """Tell pages of a fault that a step has raised."""
         noted = [{"world": each.world, "step": self.steps, "text": str(each)} for each in fault.faults]
         self._faults.extend(noted)
+        self._faulty.update(each.world for each in fault.faults)
         self._server.broadcast({"kind": "faults", "faults": noted})
 
     def on(self, kind: str, fields: Mapping[str, Check], act: Act) -> None:
@@ -201,6 +234,7 @@ class Viewer:
     def may_shoot(self, wanted: bool, changed: bool = False) -> None:
         """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
         with self._changed:
+            self._counting = self._counting and wanted
             self._due = math.inf if self.closed or not wanted else 0.0 if changed else self._shot_at + _INTERVAL
             self._stale = self._stale or changed
             self._changed.notify_all()
@@ -230,6 +264,7 @@ class Viewer:
                 else:
                     until = self._next
                 self._changed.wait(None if until is None else max(until - now, 0.0))
+                self._stood += perf_counter() - now if self.paused else 0.0
 
     def _act(self, client: Client, kind: str, fields: dict[str, Any]) -> None:
         before = self.state()
@@ -256,21 +291,17 @@ class Viewer:
         rate = (self.steps - steps) / max(now - before, 1e-9)
         if now - before > 0.5:
             self._since = now, self.steps
-        rewards = states.array(self.env.sim.program.reward.name).reshape(len(worlds), -1).sum(axis=1)
-        infos = {
-            key: states.array(name).reshape(len(worlds), -1).mean(axis=1) for key, name in self._info_columns.items()
-        }
-        self._server.offer(Shot(states, self.steps, rate, rewards, infos, dict(self.beside)))
+        with self._changed:
+            self._counts.show(worlds, self.steps, anew=not self._counting)
+            self._counting = bool(self._server.wanted)
+        tally = Tally(*self._counts.totals(), [self._faulty[world] for world in worlds])
+        other = None if self.other is None else self._beside(states)
+        self._server.offer(Shot(states, self.steps, rate, _rewards(self.env, states), tally, dict(self.beside), other))
 
-    def _curves(self) -> dict[str, str]:
-        """The infos that are one number of each agent, and their columns."""
-        infos = self.env.sim.program.info.items()
-        return {
-            key: column.name
-            for key, column in infos
-            if len(column.component.fields) == 1 and column.component.fields[0].type.size <= 8
-            and math.prod(column.component.fields[0].type.tensor_shape) == 1 and key != "action_mask"
-        }  # fmt: skip
+    def _beside(self, states: WorldStates) -> Other:
+        assert self.other is not None
+        others = WorldStates(self.other.sim, states.worlds)
+        return Other(others, _rewards(self.other, others), differences(self.env, self.other, states, others))
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 
@@ -292,3 +323,19 @@ class Viewer:
         if found is None:
             raise Refused("no body is there")
         return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
+
+    def _point(self, world: int, x: float, y: float) -> dict[str, Any]:
+        scene = rendering.scene_of(self.env.environment)(WorldState(self.env.sim, world))
+        if not scene.has_rows:
+            name = self.env.environment.name
+            raise Refused(f"{name}.scene() does not say to which rows its shapes belong: see Scene.row")
+        found = scene.hit(x, y)
+        if found is None:
+            raise Refused("no shape of a row is there")
+        if found[0] not in self.tables:
+            raise Refused(f"the scene names a table {found[0]!r}; there are {', '.join(self.tables)}")
+        return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
+
+
+def _rewards(env: TorchVectorEnv, states: WorldStates) -> np.ndarray:
+    return states.array(env.sim.program.reward.name).reshape(len(states.worlds), -1).sum(axis=1)

@@ -21,6 +21,7 @@ import torch_batchsim
 from torch_batchsim import (
     BuildWarning,
     EpisodeStatistics,
+    GroupedEnv,
     Recorder,
     Recording,
     RecordingError,
@@ -31,6 +32,7 @@ from torch_batchsim import (
 from torch_batchsim.replay import __main__ as replay
 from torch_batchsim.replay import recording as recordings
 from torch_batchsim.replay.file import FORMAT, MAGIC, read_blocks, write_block
+from torch_batchsim.replay.outputs import checksums
 
 WALK = '''
 from torch_batchsim import (
@@ -201,6 +203,70 @@ def test_a_seed_is_drawn_where_none_is_given_and_wrappers_go_around(tmp_path: Pa
         Recorder(EpisodeStatistics(torch_batchsim.make_vec("cartpole", num_envs=2)), path)
 
 
+def test_final_values_are_compared(tmp_path: Path) -> None:
+    path = tmp_path / "a.tbs"
+    with Recorder(TorchVectorEnv(CartPole(max_episode_steps=9), 3), path) as recorder:
+        played(recorder, 20)
+    recording = Recording(path)
+    with_final = [i for i, moment in enumerate(recording._moments) if moment.checksums.get("final_obs")]
+    assert with_final == [9, 18]
+    for _ in recording.play():
+        pass
+    recording = Recording(path)
+    recording._moments[9].checksums["final_obs"] ^= 1
+    with pytest.raises(RecordingError, match="step at moment 9: final_obs differ from what was recorded"):
+        recording.seek(20)
+
+
+def test_final_values_do_not_depend_on_how_they_are_delivered() -> None:
+    """Infos of arrays, copies and completed ones have the same checksum; the caller's tensors stay as they are."""
+    found = []
+    for arguments in ({}, {"output": "numpy"}, {"copy": True}):
+        env = TorchVectorEnv(CartPole(max_episode_steps=4), 3, **arguments)
+        env.reset(seed=2)
+        env.episode_steps = torch.tensor([0, 2, 0])
+        for _ in range(2):
+            results = env.step(np.ones(3, np.int64))
+        before = checksums(results)["final_obs"]
+        results[-1]["final_obs"]  # completes it
+        found += [before, checksums(results)["final_obs"]]
+    assert len(set(found)) == 1 and found[0]
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_a_group_is_recorded(mode: str, tmp_path: Path) -> None:
+    """Beside groups that are not; with NEXT_STEP also steps of some of its worlds."""
+    path, outputs = tmp_path / "a.tbs", []
+    with GroupedEnv(CartPole(max_episode_steps=7), num_worlds=6, groups=2, autoreset_mode=mode) as env:
+        with pytest.raises(TypeError, match=r"record one by Recorder.of_group\(env, group, path\)"):
+            Recorder(env, path)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="group must be an integer from 0 to 1, got 2"):
+            Recorder.of_group(env, 2, path)
+        recorder = Recorder.of_group(env, 1, path)
+        env.async_reset(seed=5)
+        for step in range(24):
+            for _ in range(2):
+                batch = env.recv()
+                if batch.group == 1:
+                    outputs.append(batch.observations.clone())
+                some = np.array([True, step % 3 > 0, True]) if mode == "NextStep" and step % 2 else None
+                env.send(batch.group, np.full(3, step % 2), some)
+        while env.busy_groups:
+            batch = env.recv()
+            if batch.group == 1:
+                outputs.append(batch.observations.clone())
+        recorder.end()
+        env.step(1, np.ones(3, np.int64))  # unrecorded
+    recording = Recording(path)
+    assert recording.metadata["first_world"] == 3
+    if mode == "SameStep":
+        assert recording.moments == len(outputs)
+        assert all(recording.seek(i).observations.equal(outputs[i]) for i in recording.play())
+    for _ in recording.play():
+        pass
+    assert torch.equal(recording.seek(-1).observations, outputs[-1])
+
+
 @pytest.mark.full
 def test_faults_are_played_again(tmp_path: Path) -> None:
     file, path = tmp_path / "walk_recorded.py", tmp_path / "a.tbs"
@@ -253,7 +319,7 @@ def test_files_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     cases = {
         "is not a recording of torch_batchsim": b"PK" + whole,
-        "has format 9, and this version reads format 1": whole.replace(b"recording 1\n", b"recording 9\n"),
+        "has format 9, and this version reads format 2": whole.replace(b"recording 2\n", b"recording 9\n"),
         "is truncated: it lacks its last block": whole[:-30],
         "is damaged: the block at byte ": whole[:300] + bytes([whole[300] ^ 1]) + whole[301:],
         "is damaged: 4 bytes follow its end": whole + b"more",

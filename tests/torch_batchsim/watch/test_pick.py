@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 import torch_batchsim.envs.ant as ant
 import torch_batchsim.envs.hideseek as hideseek
+from live_page import Page, running
+from torch_batchsim.envs.cartpole import CartPole
 
-from torch_batchsim import Simulator
+import torch_batchsim
+from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim.draw import Scene
+from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.watch import messages, tables
+from torch_batchsim.watch.tables import tables as tables_of
 
-pytestmark = pytest.mark.full
 
-
+@pytest.mark.full
 def test_rays_from_above_find_what_lies_there() -> None:
     sim = Simulator(hideseek.HideSeek(), 4)
     sim.reset(seed=1)
@@ -26,6 +34,7 @@ def test_rays_from_above_find_what_lies_there() -> None:
     assert tables.hit(sim, 0, [x, y, z + 9.0], [0.0, 0.0, -1.0]) == ("Ramp", 0)
 
 
+@pytest.mark.full
 def test_round_bodies_too() -> None:
     sim = Simulator(ant.Ant(), 2)
     sim.reset(seed=1)
@@ -41,3 +50,43 @@ def test_a_direction_is_three_numbers(value: object) -> None:
     with pytest.raises(messages.Refused):
         messages.direction(value)
     assert messages.direction([0, 1, 2]) == [0.0, 1.0, 2.0]
+
+
+def test_a_click_on_a_flat_picture_finds_the_row() -> None:
+    with running(TorchVectorEnv(CartPole(), 3)) as viewer:
+        page = Page(viewer.url)
+        x = float(viewer.env.sim.tensor("Cart.CartState.x")[2])
+        page.send("point", world=2, x=300 + x * 600 / 4.8, y=305.0)
+        assert page.text("picked") == {"kind": "picked", "world": 2, "table": "Cart", "row": 0}
+        for place, text in (({"y": 100.0}, "no shape of a row is there"), ({"y": -1.0}, "y must be a number from 0")):
+            given = {"kind": "point", "world": 2, "x": 10.0, **place}
+            assert text in page.refused(json.dumps(given))
+
+    class Plain(CartPole):
+        def scene(self, world: Any) -> Scene:
+            return Scene(10, 10)
+
+    with running(TorchVectorEnv(Plain(), 1)) as viewer:
+        message = Page(viewer.url).refused('{"kind": "point", "world": 0, "x": 1, "y": 1}')
+        assert message == "Plain.scene() does not say to which rows its shapes belong: see Scene.row"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["cartpole", "hanabi", "overcooked", "swarm", "taggrid", "tagcontinuous"])
+def test_flat_scenes_name_rows_that_exist(name: str) -> None:
+    ids = {each.lower().replace("-", ""): each for each in torch_batchsim.environment_ids()}
+    env = torch_batchsim.make_vec(ids[name], num_worlds=2)
+    env.reset(seed=1)
+    for _ in range(10):
+        env.step(env.sample_actions())
+    sim = env.unwrapped.sim
+    state = WorldState(sim, 1)
+    scene = sim.environment.scene(state)
+    tables, found = set(tables_of(sim.program)), set()
+    for y in range(0, scene.height, 4):
+        found |= {scene.hit(x, y) for x in range(0, scene.width, 4)}
+    found.discard(None)
+    assert found and {table for table, _ in found} <= tables
+    for table, row in found:
+        field = next(each for each in state if each.startswith(f"{table}."))
+        assert row < len(state[field])

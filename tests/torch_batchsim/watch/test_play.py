@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import gymnasium
@@ -16,8 +17,10 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 
 import torch_batchsim
-from torch_batchsim import Control, TorchVectorEnv
+from torch_batchsim import Control, TorchVectorEnv, Viewer
 from torch_batchsim.declare.controls import composed, controls_of
+from torch_batchsim.draw import Scene
+from torch_batchsim.watch.session import Session
 
 
 def spied(env: Any) -> list[torch.Tensor]:
@@ -82,8 +85,8 @@ def test_a_run_waits_for_a_human_as_long_as_a_page_is_open() -> None:
         frame = page.frame(lambda frame: frame.get("humans", [{}])[0].get("waits"))[0]
         assert frame["humans"] == [{"world": 1, "agent": 0, "waits": True, "legal": [True, True]}]
         stands = viewer.steps
-        page.frame()
-        page.frame()
+        for _ in range(3):  # of nothing but frames: a page that is greeted begins anew
+            assert page.receive()[0]["kind"] == "frame"
         assert viewer.steps == stands
         page.send("press", world=1, agent=0, control=0, on=True)
         page.frame(lambda frame: frame["step"] > stands and not frame["humans"][0]["waits"])
@@ -153,6 +156,60 @@ def test_hanabi_is_played_by_its_legal_moves() -> None:
             page.frame(lambda frame, stands=stands: frame["step"] > stands and frame["humans"][0]["waits"])
         own = [actions[1].item() for actions in taken[-8:]]
         assert [move for move in own if move != 20][-3:] == moves and 20 in own  # the no-op while the other one moves
+
+
+def test_a_human_who_thinks_too_long_is_played_for() -> None:
+    env = gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_worlds=2, turns="all").unwrapped
+    env.action_space.seed(1)
+    now = [100.0]
+    with Viewer(env, 0) as viewer:
+        viewer.clock = lambda: now[0]  # type: ignore[method-assign]
+        session = Session(viewer, {"random": lambda: lambda *_: env.sample_actions()}, 3, turn_seconds=5.0)
+        page, play = Page(viewer.url), session.play
+        assert page.hello["worlds"] == 2
+        play._take(0, 0, True)
+        for later, left in ((0.0, 5.0), (3.0, 2.0), (1.9, 0.1)):
+            now[0] += later
+            assert not play.ready(session.infos) and viewer.beside["humans"][0]["left"] == left
+        now[0] += 0.2
+        assert play.ready(session.infos) and "left" not in viewer.beside["humans"][0]
+        mover = env.sim.tensor("Table.mover")
+        session.step()
+        assert mover.flatten().tolist() == [1, 1]  # the policy has moved
+        assert play.ready(session.infos)  # the other player's turn
+        session.step()
+        assert not play.ready(session.infos) and viewer.beside["humans"][0]["left"] == 5.0  # anew
+
+
+def test_time_does_not_run_while_a_run_is_paused() -> None:
+    with running(TorchVectorEnv(CartPole(), 2)) as viewer:
+        page = Page(viewer.url)
+        page.frame()
+        before = viewer.clock()
+        time.sleep(0.2)
+        page.send("step", count=1)
+        page.frame(lambda frame: frame["step"] == 1)
+        page.send("step", count=1)
+        page.frame(lambda frame: frame["step"] == 2)
+        assert viewer._stood >= 0.2 and viewer.clock() >= before
+
+
+def test_pictures_hide_what_a_human_does_not_see() -> None:
+    class Cards(CartPole):
+        def scene_for(self, world: Any, agents: Any) -> Any:
+            scene = Scene(10, 10)
+            scene.text((0, 0), f"seen by {list(agents)}", (0, 0, 0))
+            return scene
+
+    with running(TorchVectorEnv(Cards(), 3)) as viewer:
+        page = Page(viewer.url)
+        page.send("human", world=1, agent=0, on=True)
+        frame = page.frame(lambda frame: "humans" in frame)[0]
+        texts = {
+            world: [page.styles[i][2] for i in page.layouts[layout] if page.styles[i][0] == "text"]
+            for world, layout, *_ in frame["worlds"]
+        }
+        assert texts == {0: [], 1: ["seen by [0]"], 2: []}
 
 
 class Plain(CartPole):

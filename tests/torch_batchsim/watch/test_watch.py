@@ -21,12 +21,14 @@ import pytest
 import torch
 from live_page import LIMIT, Page, running
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.hideseek import HideSeek
 
 import torch_batchsim
 from torch_batchsim import (
     Archetype,
     Component,
     Environment,
+    Episode,
     Recorder,
     Recording,
     Reward,
@@ -39,13 +41,15 @@ from torch_batchsim import (
     i32,
     system,
 )
+from torch_batchsim.declare.policies import policies_of
 from torch_batchsim.draw import Scene
 from torch_batchsim.page.scenes import Encoder
 from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
+from torch_batchsim.watch.counts import REWARD, Counts
 from torch_batchsim.watch.messages import Refused
-from torch_batchsim.watch.session import Playback
+from torch_batchsim.watch.session import Playback, Session
 
 SHOW = '{"kind": "show", "full": 0, "follow": null, "row": 0}'
 
@@ -71,7 +75,7 @@ def test_a_page_is_served_and_steps() -> None:
         assert float(values["rows"][0][0][0]) == pytest.approx(float(sim.tensor("Cart.CartState.x")[2]), rel=1e-5)
         page.send("step", count=1)
         frame, moved = page.frame(lambda frame: frame["step"] == 1)
-        assert not np.array_equal(moved[2], numbers[2]) and frame["worlds"][0][5:] == [1, 0, 1.0]
+        assert not np.array_equal(moved[2], numbers[2]) and frame["worlds"][0][5:8] == [1, 0, 1.0]
         page.send("step", count=7)
         page.frame(lambda frame: frame["step"] == 8)
         assert int(sim.tensor("World.step")[0]) == 8 and viewer.steps == 8
@@ -232,7 +236,7 @@ def test_nobody_looks() -> None:
         for _ in range(50):
             env.step(env.sample_actions())
             viewer.after_step()
-        assert viewer.steps == 50 and viewer.clients == 0 and viewer._server._encoder.layouts == []
+        assert viewer.steps == 50 and viewer.clients == 0 and viewer._server._encoders[0].layouts == []
         page = Page(viewer.url)
         viewer.after_step()
         assert "reset" not in page.hello["can"] and page.hello["worlds"] == 4
@@ -296,15 +300,39 @@ class Walk(Environment):
         return scene
 
 
+class Age(Component):
+    steps: i32
+
+
+@system
+def grow(world: World, age: Age, choice: Choice, reward: Reward, episode: Episode) -> None:
+    age.steps += 1
+    reward.value = 1.0 if choice.direction == 1 else 0.0
+    if age.steps >= 5:
+        episode.truncated = True
+
+
+class Counted(Environment):
+    archetypes = [Archetype("Walker", Age, Choice, Reward, count=1)]
+    step = TaskGraph(grow)
+    observation, action, systems = "Walker.Age", "Walker.Choice.direction", ()
+    info = {"age": "Walker.Age"}
+
+    def scene(self, world: Any) -> Scene:
+        return Scene(20, 10)
+
+
 def test_faults_are_told_and_their_worlds_begin_again() -> None:
     with running(TorchVectorEnv(Walk(), 3)) as viewer:
         env = viewer.env
         viewer.session._policy = lambda *_: torch.tensor([0, 1, 0])  # type: ignore[attr-defined]
         page = Page(viewer.url)
+        page.frame()
         page.send("step", count=3)
         [fault] = page.text("faults")["faults"]
         assert (fault["world"], fault["step"]) == (1, 2) and "world 1" in fault["text"] and "far" in fault["text"]
-        page.frame(lambda frame: frame["step"] == 3)
+        frame = page.frame(lambda frame: frame["step"] == 3)[0]
+        assert [world[-4:] for world in frame["worlds"]] == [[0, 3, -6.0, 0], [0, 3, 6.0, 1], [0, 3, -6.0, 0]]
         assert env.sim.tensor("Walker.Place.x").flatten().tolist() == [-3, 0, -3]
         assert Page(viewer.url).hello["faults"] == [fault]  # a page that comes later
 
@@ -349,7 +377,7 @@ def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
         thread = threading.Thread(target=Playback(viewer, recording).run)
         thread.start()
         page = Page(viewer.url)
-        assert page.hello["can"] == ["pause", "step", "speed", "seek"] and page.hello["moments"] == 41
+        assert page.hello["can"] == ["pause", "step", "speed", "point", "seek"] and page.hello["moments"] == 41
         page.frame(lambda frame: frame["moment"] == 40)  # its end, where it pauses
         page.send("seek", moment=7)
         assert page.frame(lambda frame: frame["moment"] == 7)[0]["worlds"][0][5] == 7
@@ -357,6 +385,134 @@ def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
         page.frame(lambda frame: frame["moment"] == 8)
         viewer.close()
         thread.join(LIMIT)
+
+
+def recorded(path: Path, steps: int, change: int = -1, worlds: int = 4, **options: Any) -> Recording:
+    """CartPoles; in world 1 the action of one step is another one."""
+    with Recorder(TorchVectorEnv(CartPole(**options), worlds), path) as recorder:
+        recorder.reset(seed=4)
+        for step in range(steps):
+            actions = torch.arange(worlds) % 2 ^ (step // 2 % 2)
+            actions[1] ^= step == change
+            recorder.step(actions)
+    return Recording(path)
+
+
+def test_two_recordings_are_shown_in_step(tmp_path: Path) -> None:
+    one, other = recorded(tmp_path / "a.tbs", 30), recorded(tmp_path / "b.tbs", 20, change=6)
+    with Viewer(one.seek(0), 0, edits=False) as viewer:
+        viewer.paused = True
+        thread = threading.Thread(target=Playback(viewer, one, other).run)
+        thread.start()
+        page = Page(viewer.url)
+        beside = page.hello["beside"]
+        assert beside["files"] == ["a.tbs", "b.tbs"] and beside["ends"] == [30, 20] and page.hello["moments"] == 31
+        later = {"terminations": 16, "final_obs": 16, "end": 21}
+        assert beside["first"] == {"actions": 7, "observations": 7, "state": 7, **later}
+        page.send("show", worlds=[0, 1, 2], full=1, table="Cart", follow=None, row=0)
+        page.send("seek", moment=6)
+        frame = page.frame(lambda frame: frame["moment"] == 6 and frame["full"] == 1)[0]
+        assert frame["differs"] == {"0": [], "1": [], "2": []} and frame["other"]["worlds"][0][0] == 1
+        page.send("seek", moment=12)
+        page.send("differ")
+        assert page.text("differ") == {"kind": "differ", "moment": 7, "worlds": [1]}
+        values = page.text("values")
+        frame = page.frame(lambda frame: frame["moment"] == 7)[0]
+        assert frame["differs"] == {"0": [], "1": ["state", "observations"], "2": []}
+        speeds = values["rows"][0][1], values["other"][0][1]
+        here = (float(each.env().sim.tensor("Cart.CartState.x_dot")[1]) for each in (one, other))
+        assert speeds[0] != speeds[1] and [float(each[0]) for each in speeds] == pytest.approx(list(here), rel=1e-5)
+        page.send("step", count=1)
+        assert page.frame(lambda frame: frame["moment"] == 8)[0]["other"]["worlds"][0][5] == 8
+        page.send("seek", moment=25)  # the shorter one waits at its end
+        page.frame(lambda frame: frame["moment"] == 25)
+        assert (one.moment, other.moment) == (25, 20)
+        viewer.close()
+        thread.join(LIMIT)
+
+
+def test_recordings_that_do_not_differ(tmp_path: Path) -> None:
+    one, other = recorded(tmp_path / "a.tbs", 3), recorded(tmp_path / "b.tbs", 3)
+    assert one.first_differences(other) == {}
+    playback = Playback(Viewer(one.seek(0), 0), one, other)
+    with playback.viewer, pytest.raises(Refused, match="the recordings do not differ"):
+        playback._find()
+    other = recorded(tmp_path / "c.tbs", 3, gravity=9.0)
+    assert one.first_differences(other) == {"observations": 1, "state": 1}
+
+
+def test_recordings_that_cannot_be_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path / "a.tbs", 1)
+    recorded(tmp_path / "b.tbs", 1, worlds=3)
+    with Recorder(TorchVectorEnv(Walk(), 4), tmp_path / "c.tbs") as recorder:
+        recorder.reset(seed=0)
+    with Recorder(TorchVectorEnv(CartPole(continuous=True), 4), tmp_path / "d.tbs") as recorder:
+        recorder.reset(seed=0)
+    for other, text in (
+        ("b.tbs", "cannot be shown side by side: the first is with worlds 4, the second with worlds 3"),
+        ("c.tbs", "the first is of torch_batchsim.envs.cartpole.env:CartPole, the second of"),
+        ("d.tbs", "the second is with other tables"),
+        ("cartpole", "two arguments must be recordings, a.tbs b.tbs, got"),
+    ):
+        given = str(tmp_path / other) if other.endswith(".tbs") else other
+        assert main([str(tmp_path / "a.tbs"), given]) == 2
+        assert text in capsys.readouterr().err
+
+
+def seen(viewer: Viewer, page: Page, worlds: list[int], step: int) -> dict[str, Any]:
+    """The first frame of these worlds after this step, of a loop in this thread."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> None:
+        wanted = lambda frame: [each[0] for each in frame["worlds"]] == worlds and frame["step"] == step  # noqa: E731
+        found.append(page.frame(wanted)[0])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    while thread.is_alive():
+        viewer.wait()
+        thread.join(0.01)
+    return found[0]
+
+
+def test_curves_count_every_step() -> None:
+    """Also those that no frame shows, and the last one of an episode, whose state is gone."""
+    env = TorchVectorEnv(Counted(), 4)
+    env.reset(seed=0)
+    with Viewer(env, 0) as viewer:
+        page = Page(viewer.url)
+        page.send("show", worlds=[1, 3], full=3, table=None, follow=None, row=0)
+        seen(viewer, page, [1, 3], 0)
+        for step in range(2500):  # more than fit into the buffer
+            env.step(torch.tensor([0, step % 2, 0, 1]))
+            viewer.after_step()
+        frame = seen(viewer, page, [1, 3], 2500)
+        shown = {world: (total, steps) for world, *_, steps, total, _ in frame["worlds"]}
+        assert shown == {1: (1250.0, 2500), 3: (2500.0, 2500)}
+        assert frame["infos"] == {"age": 500 * (1 + 2 + 3 + 4 + 5)}  # the 5 is that of the final step
+        page.send("show", worlds=[0, 3], full=3, table=None, follow=None, row=0)
+        frame = seen(viewer, page, [0, 3], 2500)
+        assert [world[-4:] for world in frame["worlds"]] == [[2500, 0, 0.0, 0], [0, 2500, 2500.0, 0]]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
+@pytest.mark.parametrize("worlds", [[1, 2, 3], [0, 2, 5]], ids=str)
+def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any], worlds: list[int]) -> None:
+    """Without infos few operations do it: of worlds in a row and others, also where a caller holds or binds outputs."""
+    env = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments)
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    counts, wanted, held = Counts(env), np.zeros(6), []
+    counts.show(worlds, 0, True)
+    for step in range(60):
+        if step == 40 and not env.copies:
+            env.bind(rewards=torch.zeros(6))
+        rewards = env.step(env.sample_actions())[1]
+        held.append(rewards)
+        wanted += np.asarray(rewards)
+        counts.add()
+    _, steps, sums = counts.totals()
+    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).all()
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -375,6 +531,7 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
         (["cartpole", "--speed", "fast"], "--speed must be full or a number of steps a second, got fast"),
         (["cartpole", "--checkpoint", "missing"], "missing"),
         (["missing.tbs"], "missing.tbs"),
+        (["cartpole", "--policy", "best"], "--policy must be one of random, balance, got best"),
     ],
 )
 def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -397,18 +554,93 @@ def test_names_of_this_machine(host: str, own: tuple[str, ...], others: tuple[st
         assert [name for name in others if viewer._server._is_own(name)] == []
 
 
+def test_cartpole_is_balanced_by_its_policy() -> None:
+    for continuous in (False, True):
+        env = TorchVectorEnv(CartPole(continuous=continuous), 64)
+        act = policies_of(env.environment)["balance"]
+        observations, infos = env.reset(seed=0)
+        for _ in range(500):
+            observations, _, terminations, truncations, infos = env.step(act(observations, infos))
+            assert not terminations.any()
+        assert truncations.all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flat", [False, True])
+def test_seekers_chase_whom_they_see(flat: bool) -> None:
+    """More hiders are seen than in random play, as the figure of the game says."""
+    seen = {}
+    for name in ("chase", "random"):
+        env = TorchVectorEnv(HideSeek(preset="walls", flat=flat), num_worlds=64)
+        observations, infos = env.reset(seed=0)
+        env.action_space.seed(0)
+        for _ in range(int(env.environment.parameters.max_episode_steps) - 1):
+            policies = policies_of(env.environment)
+            actions = policies["chase"](observations, infos) if name == "chase" else env.sample_actions()
+            observations, *_, infos = env.step(actions)
+        seen[name] = float(infos["hiders_seen"].mean())
+    assert seen["chase"] > 1.3 * seen["random"], seen
+
+
+def test_the_first_picture_comes_before_the_policy() -> None:
+    """Also while it is still being made; its errors end the run."""
+    env, may, made = TorchVectorEnv(CartPole(), 3), threading.Event(), []
+
+    def make() -> Any:
+        assert may.wait(LIMIT)
+        made.append(torch.is_grad_enabled())
+        return lambda *_: torch.zeros(3, dtype=torch.int64)
+
+    def fail() -> Any:
+        raise RuntimeError("no policy")
+
+    with Viewer(env, 0) as viewer:
+        session = Session(viewer, {"late": make}, 1)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        page = Page(viewer.url)
+        assert page.hello["policy"] == "late"
+        assert page.frame()[0]["step"] == 0 and not made
+        may.set()
+        page.frame(lambda frame: frame["step"] > 3)
+        assert made == [False]
+        viewer.close()
+        thread.join(LIMIT)
+    with Viewer(TorchVectorEnv(CartPole(), 3), 0) as viewer, pytest.raises(RuntimeError, match="no policy"):
+        Session(viewer, {"late": fail}, 1).run()
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ({"random": print}, "Offers.policies needs names other than random and checkpoint, got 'random'"),
+        ({"best": 3}, r"Offers.policies\['best'\] must be a function of observations and infos, got 3"),
+        ([print], r"Offers.policies must be a dict of functions by name, got \["),
+    ],
+)
+def test_policies_are_functions_by_name(policies: Any, message: str) -> None:
+    class Offers(CartPole):
+        pass
+
+    Offers.policies = policies  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=message):
+        policies_of(Offers())
+
+
 @pytest.mark.full
 def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> None:
     """It is a process of its own, as users run it."""
     train = ["cartpole", "--total-steps", "2048", "--num-envs", "64", "--run-dir", str(tmp_path / "run")]
     subprocess.run([sys.executable, "-m", "torch_batchsim.train", *train], check=True, capture_output=True)
     command = [sys.executable, "-m", "torch_batchsim.watch", "cartpole", "--checkpoint", str(tmp_path / "run"),
-               "--port", "0", "--worlds", "4", "--speed", "full"]  # fmt: skip
+               "--port", "0", "--worlds", "4", "--speed", "full", "--policy", "balance"]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         page = Page(process.stdout.readline().split()[0])
-        assert page.hello["policies"] == ["checkpoint", "random"] and page.hello["policy"] == "checkpoint"
+        assert page.hello["policies"] == ["balance", "checkpoint", "random"] and page.hello["policy"] == "balance"
+        page.send("policy", name="checkpoint")
+        assert page.text("state")["policy"] == "checkpoint"
         page.frame(lambda frame: frame["step"] > 10)
         page.send("policy", name="random")
         assert page.text("state")["policy"] == "random"

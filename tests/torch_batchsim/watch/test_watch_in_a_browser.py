@@ -138,6 +138,11 @@ def test_a_browser_watches_cartpole(tmp_path: Path) -> None:
         page.type("1.5")
         page.wait("values.rows[0][0][0] === '1.5'")
         assert float(sim.tensor("Cart.CartState.x")[world]) == 1.5
+        x = page.value("fullPainter.film.pixel && worlds.get(full).width / 2 * (1 + 1.5 / 2.4)")
+        box = page.value("(b => [b.width / worlds.get(full).width, b.height / worlds.get(full).height])"
+                         "($('full').getBoundingClientRect())")  # fmt: skip
+        page.click("#full", x * box[0], 305 * box[1])  # the cart
+        page.wait("picked && picked.table === 'Cart' && document.querySelector('#values .picked') !== null")
         page.value("$('seed').value = '5'")
         page.click("#resetOne")
         page.wait(f"$('notes').innerText.includes('world {world} begins a new episode with seed 5')")
@@ -146,6 +151,7 @@ def test_a_browser_watches_cartpole(tmp_path: Path) -> None:
         page.value("$('count').value = '64'; $('count').dispatchEvent(new Event('change'))")
         page.click("#play")
         page.wait("!run.paused && cells.length === 64 && frame.rate > 100")
+        page.wait("curves.get(full).mean > 1 && $('curves').innerText.includes('steps')")
         assert viewer.speed is None and page.value("drawn !== null && curves.get(full).reward.length > 3")
         page.shot(tmp_path / "cartpole.png")
         viewer.close()
@@ -176,6 +182,44 @@ def test_a_browser_seeks_in_a_recording(tmp_path: Path) -> None:
                 page.click("#play")  # to the end, where it pauses
                 page.wait("frame.moment === 120 && run.paused")
                 page.shot(tmp_path / "recording.png")
+        finally:
+            viewer.close()
+            thread.join(LIMIT)
+
+
+def test_a_browser_finds_the_first_difference_of_two_recordings(tmp_path: Path) -> None:
+    recordings = []
+    for name, steps, change in (("a", 60, -1), ("b", 50, 12)):
+        with torch_batchsim.Recorder(torch_batchsim.make_vec("cartpole", num_envs=4), tmp_path / f"{name}.tbs") as env:
+            env.reset(seed=4)
+            env.action_space.seed(1)
+            for step in range(steps):
+                actions = env.sample_actions()
+                actions[2] ^= step == change
+                env.step(actions)
+        recordings.append(torch_batchsim.Recording(tmp_path / f"{name}.tbs"))
+    with Viewer(recordings[0].seek(0), 0, shown=4, edits=False, speed=60.0) as viewer:
+        thread = threading.Thread(target=Playback(viewer, *recordings).run)
+        thread.start()
+        try:
+            with browser(viewer.url, tmp_path / "profile") as page:
+                page.wait("document.body && document.body.dataset.ready === 'yes' && frame && frame.moment === 60")
+                assert page.value("[$('two').hidden, $('differ').disabled, $('differ').textContent.slice(0, 28)]") == [
+                    False, False, "First difference: actions 13"]  # fmt: skip
+                page.wait("$('name2').textContent === 'b.tbs, world 0 \u00b7 ended at 50'")
+                page.click("#differ")
+                page.wait("frame.moment === 13 && full === 2 && other.world === 2")
+                page.wait("$('facts2').textContent === 'state, observations differ \u00b7 step 13'")
+                page.wait("document.querySelectorAll('#values td.apart').length > 0")
+                page.value("send({ kind: 'seek', moment: 18 })")
+                page.wait("drawn.moment === 18")
+                one, two = (page.value(f"$('{canvas}').toDataURL()") for canvas in ("full", "full2"))
+                assert one != two
+                page.value("send({ kind: 'seek', moment: 12 })")
+                page.wait("$('facts2').textContent === 'as the first \u00b7 step 12' && drawn.moment === 12")
+                one, two = (page.value(f"$('{canvas}').toDataURL()") for canvas in ("full", "full2"))
+                assert one == two
+                page.shot(tmp_path / "pair.png")
         finally:
             viewer.close()
             thread.join(LIMIT)

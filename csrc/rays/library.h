@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rays/camera.h"
+#include "rays/look.h"
 
 // A colour for each archetype without Paint.
 TBS_FUNCTION u32 palette(u32 archetype) {

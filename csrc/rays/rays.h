@@ -158,7 +158,7 @@ struct Fan {
     vec3 axis{0, 0, 1}, forward{0, 1, 0};
     f32 first = 0.0f, step = 0.0f;   // radians; step 0: n beams around a whole turn
 };
-// The beams of a fan of n.
+// Its beams.
 struct Beams {
     Fan fan;
     vec3 forward, aside;
@@ -172,10 +172,13 @@ struct Beams {
         return {fan.origin, direction, fan.reach, fan.mask, fan.ignored};
     }
 };
+// The beams of a fan of n.
+TBS_FUNCTION Beams beams_of(const Fan &fan, u32 n) {
+    const f32 step = fan.step == 0.0f ? divide(tau, f32(n)) : fan.step;
+    return {fan, rotate(fan.forward, fan.rotation), rotate(cross(fan.axis, fan.forward), fan.rotation), step};
+}
 // A lidar: take(i, hit) for each of n beams, distances in metres.
 template <class Scene, class Group, class Take>
 TBS_FUNCTION void lidar(const Scene &scene, Group &group, u32 n, const Fan &fan, Take &&take) {
-    const vec3 forward = rotate(fan.forward, fan.rotation), aside = rotate(cross(fan.axis, fan.forward), fan.rotation);
-    const f32 step = fan.step == 0.0f ? divide(tau, f32(n)) : fan.step;
-    cast_all(scene, group, n, Beams{fan, forward, aside, step}, take);
+    cast_all(scene, group, n, beams_of(fan, n), take);
 }

@@ -268,6 +268,21 @@ class Scene:
         self.library.see(pointer(self.memory), pointer(sights), *(pointer(row) for row in out), len(sights))
         return out.astype(bool)
 
+    def look(self, fans: np.ndarray, beams: int, sights: np.ndarray, by_lanes: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Hits ``[eyes, beams]`` of fans ``[eyes]``, and whether lines of sight ``[eyes, lines]`` are clear."""
+        hits, clear = np.empty((len(fans), beams), HIT), np.empty(sights.shape, bool)
+        sizes = (len(fans), beams, pointer(sights), sights.shape[1])
+        self.library.look(pointer(self.memory), pointer(fans), *sizes, pointer(hits), pointer(clear), int(by_lanes))
+        return hits, clear
+
+    def sectors(self, rays: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """Whether ray i looks at body k, ``[rays, bodies]``, from an eye with a reach at its origin."""
+        words, wanted = np.empty((len(rays), len(self.bodies)), np.uint32), np.empty((len(rays), 1), np.uint32)
+        reach = np.ascontiguousarray(reach, f32)
+        places = (pointer(self.memory), pointer(rays), pointer(reach), pointer(words), pointer(wanted))
+        self.library.sector_words(*places, len(rays))
+        return (wanted & ~words) == 0
+
     def lidar(self, beams: int, fan: np.ndarray) -> np.ndarray:
         """Hits ``[2, beams]``: in packets, by lanes."""
         out = np.empty((2, beams), HIT)

@@ -28,6 +28,13 @@ CAMERA = np.dtype(
     [("position", f32, 3), ("rotation", f32, 4), ("field_of_view", f32), ("width", "u4"), ("height", "u4")]
     + [("near", f32), ("far", f32), ("mask", "u4"), ("ignored", "i4")]
 )
+PLACES, FACES = 64, 512
+_BY_PLACE = [(name, "u4", PLACES) for name in ("x", "y", "z", "low_x", "low_y", "low_z", "high_x", "high_y", "high_z")]
+SCENE = np.dtype(  # the words of rays_library.cpp's Scene
+    [("count", "u4"), ("aligned", "u4", PLACES // 16), *_BY_PLACE, ("groups", "u4", PLACES), ("kind", "u4", PLACES)]
+    + [("radius", "u4", PLACES), ("length", "u4", PLACES), ("frame", "u4", (9, PLACES)), ("first_face", "u4", PLACES)]
+    + [("faces", "u4", PLACES), ("face", "u4", (FACES, 4)), ("archetype", "u4", PLACES), ("colour", "u4", PLACES)]
+)
 PIXEL = np.dtype([("depth", f32), ("body", "i4"), ("archetype", "i4"), ("colour", "u4")])
 
 
@@ -250,6 +257,17 @@ class Scene:
         self.memory = np.random.default_rng(0).integers(0, 256, library.scene_bytes(), np.uint8)  # anything
         self.wanted = np.zeros(2, np.uint32)
         library.fill(pointer(self.memory), bodies.record, len(bodies), int(by_lanes), pointer(self.wanted))
+
+    def filled(self) -> list[object]:
+        """What bodies have filled, field by field."""
+        words = self.memory.view(SCENE)[0]
+        faces = min(int(self.wanted[1]), FACES)
+        if int(self.wanted[1]) > FACES:  # the last hull that has room ends before
+            ends = (words["first_face"] + words["faces"])[: words["count"]]
+            faces = int(ends[ends <= FACES].max(initial=0))
+        rest = {name: words[name][..., : words["count"]] for name in SCENE.names[2:] if name != "face"}
+        rest |= {"aligned": words["aligned"][: -(-int(words["count"]) // 16)], "face": words["face"][:faces]}
+        return [words["count"], self.wanted.tolist(), *((name, part.tobytes()) for name, part in sorted(rest.items()))]
 
     def cast(self, how: str, rays: np.ndarray) -> np.ndarray:
         """``how``: singly, in_packets, by_lanes."""

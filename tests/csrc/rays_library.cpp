@@ -93,20 +93,22 @@ extern "C" void cast_by_force(const Bodies *bodies, u32 count, const Ray *ray, H
         out[r] = best;
     }
 }
-// Half of the bodies, then the rest; by one thread, or by lanes.
+// Half of the bodies, then the rest; by lanes all at once.
 extern "C" void fill(Scene *scene, const Bodies *bodies, u32 count, u32 by_lanes, u32 *wanted) {
-    const u32 half = count / 2;
-    const auto first = [&](u32 i) { return bodies->body(i); };
-    const auto rest = [&](u32 i) { return bodies->body(half + i); };
-    const auto work = [&](auto &&group) {
-        rays::Filling filling = rays::clear(*scene, group);
-        rays::add(*scene, filling, half, group, first);
-        rays::add(*scene, filling, count - half, group, rest);
-        rays::finish(*scene, filling, group);
+    const u32 half = count / 2, held = count < N ? count : N;
+    if (by_lanes) {
+        const Single lanes;
+        wanted[0] = count;
+        wanted[1] = rays::fill(*scene, lanes, held, [&](u32 i) { return bodies->body(i); });
+    } else {
+        rays::Filling filling;
+        rays::add(*scene, filling, half, [&](u32 i) { return bodies->body(i); });
+        rays::add(*scene, filling, count - half, [&](u32 i) { return bodies->body(half + i); });
+        rays::finish(*scene, filling, N);
         wanted[0] = filling.bodies;
         wanted[1] = filling.faces;
-    };
-    by_lanes ? work(Single{}) : work(rays::Serial{});
+    }
+    scene->count = held;
 }
 extern "C" void cast_singly(const Scene *scene, const Ray *ray, Hit *out, u32 n) {
     for (u32 i = 0; i < n; ++i) out[i] = rays::cast(*scene, ray[i]);

@@ -133,16 +133,20 @@ TBS_FUNCTION Found find_among(const Scene &scene, const Sectors &chip, const u32
     return found;
 }
 
-// What each of some eyes sees. Eye e has a lidar, n beams of fan(e), and calls take_hit(e, i, hit) for beam i; and
-// lines of sight, line(e, i) each a Sight, and calls take_clear(e, i, clear) for line i. The results are those of
-// `lidar` and `see_all`; on the lanes of a GPU they cost a fifth as much. Lines begin at the fan's origin, or cost more.
+// What each of some eyes sees. Eye e has a lidar, n beams of fan(e), and calls take_hit(e, i, hit) for beam i, with a Hit
+// or a Nearest; and lines of sight, line(e, i) each a Sight, and calls take_clear(e, i, clear) for line i. The results
+// are those of `lidar` and `see_all`. Lines begin at the fan's origin, or cost more on the lanes of a GPU.
 template <class Scene, class Group, class FanOf, class TakeHit, class LineOf, class TakeClear>
 TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, FanOf &&fan, TakeHit &&take_hit, u32 lines,
                        LineOf &&line, TakeClear &&take_clear) {
     using Sectors = Sectors<most_bodies<Scene>>;
     if constexpr (Group::group_threads == 1 || sizeof(Sectors) > 3072) {
         for (u32 e = 0; e < eyes; ++e) {
-            lidar(scene, group, beams, fan(e), [&](u32 i, const Hit &hit) { take_hit(e, i, hit); });
+            if constexpr (requires(const Hit &hit) { take_hit(e, e, hit); }) {
+                lidar(scene, group, beams, fan(e), [&](u32 i, const Hit &hit) { take_hit(e, i, hit); });
+            } else {
+                lidar(scene, group, beams, fan(e), [&](u32 i, const Nearest &hit) { take_hit(e, i, hit); });
+            }
             const auto take = [&](u32 i, bool clear) { take_clear(e, i, clear); };
             see_all(scene, group, lines, [&](u32 i) { return line(e, i); }, take);
         }
@@ -185,7 +189,7 @@ TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, Fa
                 Found found = find_among(scene, chip, chip.of[e], wanted_of(ray, eye_of(number)), ray, !is_beam);
                 if (is_beam) {
                     if (found.body < 0) found.body = no_body;
-                    take_hit(number, k, hit_of(scene, ray, found));
+                    give(scene, ray, found, take_hit, number, k);
                 } else {
                     take_clear(number, k, found.body < 0);
                 }

@@ -75,6 +75,25 @@ TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     return {distance, found.body, normal_at(solid_at(scene, place), prepared, distance, scene.faces[place], face)};
 }
 
+// The same without the normal, which costs as much as a shape or two.
+struct Nearest {
+    f32 distance;
+    i32 body;
+};
+TBS_FUNCTION Nearest nearest_of(const Ray &ray, Found found) {
+    if (found.body == no_body) return {ray.reach, -1};
+    return {as_distance(found.nearest), found.body};
+}
+// Calls take(number..., result), the result a Hit, or a Nearest where `take` accepts no Hit.
+template <class Scene, class Take, class... Number>
+TBS_FUNCTION void give(const Scene &scene, const Ray &ray, Found found, Take &take, Number... number) {
+    if constexpr (requires(const Hit &hit) { take(number..., hit); }) {
+        take(number..., hit_of(scene, ray, found));
+    } else {
+        take(number..., nearest_of(ray, found));
+    }
+}
+
 // ---- called by systems ---------------------------------------------------------------------------------------------
 
 // The first body on a ray.
@@ -113,13 +132,13 @@ TBS_FUNCTION void trace_all(const Scene &scene, Group &group, u32 n, const Make 
 }
 
 // Calls take(i, hit) for each of n rays `ray(i)`: on CPU sixteen at a time, on CUDA by the group's lanes. Results equal
-// those of `cast`.
+// those of `cast`; a `take` of a Nearest gets no normal.
 template <class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void cast_all(const Scene &scene, Group &group, u32 n, Make &&ray, Take &&take) {
     struct Taker {  // not a lambda, which a compiler may leave as a call for each ray
         const Scene &scene;
         Take &take;
-        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const { take(i, hit_of(scene, ray, found)); }
+        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const { give(scene, ray, found, take, i); }
     };
     trace_all<false>(scene, group, n, ray, Taker{scene, take});
 }

@@ -32,7 +32,7 @@ TBS_SYSTEM void look_around(World &world, const rays::Scene &scene, Warp &warp) 
             return rays::Fan{.origin = pose.position, .rotation = pose.rotation, .reach = Constants::lidar_range,
                              .ignored = i32(agent)};
         },
-        [&](u32 agent, u32 i, const rays::Hit &hit) {
+        [&](u32 agent, u32 i, const rays::Nearest &hit) {
             lidars[agent].distance[i] = divide(hit.distance, Constants::lidar_range);
         },
         all,

@@ -9,7 +9,7 @@
 template <u32 N, u32 P>
 struct SceneOf {
     u32 count;                                      // bodies
-    u32 aligned[N / 16];                            // bit i of word j: place 16 j + i is a box along the axes
+    u32 aligned[N / 16];                            // on CPU, bit i of word j: place 16 j + i is a box along the axes
     f32 x[N], y[N], z[N];                           // centre of the axis-aligned box around a shape: its position
     f32 low_x[N], low_y[N], low_z[N];               // its lower corner from there: less than 0
     f32 high_x[N], high_y[N], high_z[N];            // the upper one, a little more
@@ -174,8 +174,8 @@ TBS_CALLED void finish(Scene &scene, const Filling &filling, u32 end) {
 }
 
 // Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i)` returns it. Returns how many
-// faces of hulls these bodies have. Places behind them are left as they are: lanes trace rays one by one, which do not
-// look there.
+// faces of hulls these bodies have. Places behind them, and `aligned`, are left as they are: they are for packets, and
+// lanes trace rays one by one.
 template <class Scene, class Group, class Describe>
 TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe) {
     group.for_each(count, [&](u32 i) {
@@ -200,10 +200,5 @@ TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe
         const u32 place = to_bits(scene.face[f][0]);
         put_face(scene, f, describe(place), f - scene.first_face[place]);
     });
-    for (u32 word = 0; 16 * word < count; ++word) {
-        const u32 held = min(count - 16 * word, 16u);
-        const u32 bits = group.ballot(held, [&](u32 i) { return scene.kind[16 * word + i] == Solid::aligned_box; });
-        group.once([&] { scene.aligned[word] = bits; });
-    }
     return faces;
 }

@@ -259,14 +259,14 @@ class Scene:
         library.fill(pointer(self.memory), bodies.record, len(bodies), int(by_lanes), pointer(self.wanted))
 
     def filled(self) -> list[object]:
-        """What bodies have filled, field by field."""
+        """What bodies have filled, field by field, but `aligned`, which lanes leave."""
         words = self.memory.view(SCENE)[0]
         faces = min(int(self.wanted[1]), FACES)
         if int(self.wanted[1]) > FACES:  # the last hull that has room ends before
             ends = (words["first_face"] + words["faces"])[: words["count"]]
             faces = int(ends[ends <= FACES].max(initial=0))
         rest = {name: words[name][..., : words["count"]] for name in SCENE.names[2:] if name != "face"}
-        rest |= {"aligned": words["aligned"][: -(-int(words["count"]) // 16)], "face": words["face"][:faces]}
+        rest["face"] = words["face"][:faces]
         return [words["count"], self.wanted.tolist(), *((name, part.tobytes()) for name, part in sorted(rest.items()))]
 
     def cast(self, how: str, rays: np.ndarray) -> np.ndarray:

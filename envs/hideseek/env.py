@@ -200,7 +200,7 @@ class HideSeek(Environment):
     step = TaskGraph(
         Rays.gather, "push", "use_hands",
         "mark_origin", Physics.simulate, "measure_travel", "slow_down", "hold_down",
-        Rays.update, "look_around", "pay", "keep_tally", "end_in_time",
+        Rays.update, "look_around", "pay", "keep_tally", "find_forts", "end_in_time",
     )  # fmt: skip
 
     @property

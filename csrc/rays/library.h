@@ -78,9 +78,8 @@ TBS_FUNCTION void gather_first(World &world, Scene &scene, const physics::Hulls 
         finish(scene, filling, end);
         faces = filling.faces;
     } else {
-        faces = fill(scene, warp, min(wanted, places), [&](u32 i) {
-            Entity *const entity = with_handles ? &scene.entity[i] : nullptr;
-            return body_at(world, hulls, i, entity);
+        faces = fill(scene, warp, min(wanted, places), [&](u32 i, bool first) {
+            return body_at(world, hulls, i, first && with_handles ? &scene.entity[i] : nullptr);
         });
     }
     warp.once([&] {

@@ -173,13 +173,13 @@ TBS_CALLED void finish(Scene &scene, const Filling &filling, u32 end) {
     for (u32 i = 0; i < end / 16; ++i) note_aligned(scene, i);
 }
 
-// Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i)` returns it. Returns how many
-// faces of hulls these bodies have. Places behind them, and `aligned`, are left as they are: they are for packets, and
-// lanes trace rays one by one.
+// Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i, first)` returns it. Of a hull
+// each of the lanes that make its faces asks again, with `first` false. Returns how many faces of hulls these bodies have.
+// Places behind them, and `aligned`, are left as they are: they are for packets, and lanes trace rays one by one.
 template <class Scene, class Group, class Describe>
 TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe) {
     group.for_each(count, [&](u32 i) {
-        const Body body = describe(i);
+        const Body body = describe(i, true);
         const bool is_hull = body.shape.kind == physics::HULL;
         const vec3 p = body.at.position, size = is_hull ? half_extents(body.shape, body.at.rotation) : body.shape.size;
         put_solid(scene, i, solid_of(body.shape.kind, size, p, body.at.rotation), body.groups);
@@ -198,7 +198,7 @@ TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe
     group.for_each(faces, [&](u32 f) {
         if (f >= most_faces<Scene>) return;
         const u32 place = to_bits(scene.face[f][0]);
-        put_face(scene, f, describe(place), f - scene.first_face[place]);
+        put_face(scene, f, describe(place, false), f - scene.first_face[place]);
     });
     return faces;
 }

@@ -99,7 +99,7 @@ extern "C" void fill(Scene *scene, const Bodies *bodies, u32 count, u32 by_lanes
     if (by_lanes) {
         const Single lanes;
         wanted[0] = count;
-        wanted[1] = rays::fill(*scene, lanes, held, [&](u32 i) { return bodies->body(i); });
+        wanted[1] = rays::fill(*scene, lanes, held, [&](u32 i, bool) { return bodies->body(i); });
     } else {
         rays::Filling filling;
         rays::add(*scene, filling, half, [&](u32 i) { return bodies->body(i); });

@@ -36,8 +36,8 @@ TBS_FUNCTION Places places_in(World &world) {
     return places;
 }
 
-// The body at a place, for lanes: each finds its row among the tables, then all do the same. Its handle, too, if `entity`
-// is not null.
+// The body at a place, for lanes: each finds its row among the tables, then all do the same. Its handle, too, if
+// `entity` is not null.
 TBS_FUNCTION Body body_at(World &world, const physics::Hulls &hulls, u32 place, Entity *entity) {
     const physics::Pose *pose = nullptr;
     const physics::Shape *shape = nullptr;

@@ -1,10 +1,10 @@
 // What several eyes of a world see, side by side on the lanes of a group: beams of their lidars, and lines of sight.
 //
-// Seen along the world's z axis, the directions around an eye are parted in sectors. A lane finds those in which the box
-// around one shape lies, from one eye; then each ray looks only at shapes in its sector. So a shape costs a few
-// instructions for each eye, and not for each ray. Sectors leave out no shape whose box a ray meets as `box_at` computes
-// it: all numbers are widened by more than rounding may take away, and rays and shapes for which that is not so (along z,
-// or at extreme distances) lie in all sectors. So no answer differs from that of `cast` and `sees`.
+// Seen along the world's z axis, the directions around an eye are parted in sectors. A lane finds those in which the
+// box around one shape lies, from one eye; then each ray looks only at shapes in its sector. So a shape costs a few
+// instructions for each eye, and not for each ray. Sectors leave out no shape whose box a ray meets as `box_at`
+// computes it: numbers are widened by more than rounding may take away. Where that would not be enough (along z, or at
+// extreme distances) shapes are in all sectors, and rays look at all. So no answer differs from that of `cast`.
 #pragma once
 
 #include "rays/rays.h"
@@ -133,12 +133,12 @@ TBS_FUNCTION Found find_among(const Scene &scene, const Sectors &chip, const u32
     return found;
 }
 
-// What each of some eyes sees. Eye e has a lidar, n beams of fan(e), and calls take_hit(e, i, hit) for beam i, with a Hit
-// or a Nearest; and lines of sight, line(e, i) each a Sight, and calls take_clear(e, i, clear) for line i. The results
-// are those of `lidar` and `see_all`. Lines begin at the fan's origin, or cost more on the lanes of a GPU.
+// What each of some eyes sees. Eye e has a lidar, n beams of fan(e), and calls take_hit(e, i, hit) for beam i, with a
+// Hit or a Nearest; and lines of sight, line(e, i) each a Sight, and calls take_clear(e, i, clear) for line i. The
+// results are those of `lidar` and `see_all`. Lines begin at the fan's origin, or cost more on the lanes of a GPU.
 template <class Scene, class Group, class FanOf, class TakeHit, class LineOf, class TakeClear>
-TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, FanOf &&fan, TakeHit &&take_hit, u32 lines,
-                       LineOf &&line, TakeClear &&take_clear) {
+TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, FanOf &&fan, TakeHit &&take_hit,
+                       u32 lines, LineOf &&line, TakeClear &&take_clear) {
     using Sectors = Sectors<most_bodies<Scene>>;
     if constexpr (Group::group_threads == 1 || sizeof(Sectors) > 3072) {
         for (u32 e = 0; e < eyes; ++e) {

@@ -134,8 +134,8 @@ TBS_FUNCTION bool place_faces(Scene &scene, u64 i, u32 first) {
     return fits;
 }
 
-// Adds `count` bodies, body i as `describe(i)` returns it, behind those that one thread has added to a scene. Leaves out
-// and counts bodies without room.
+// Adds `count` bodies, body i as `describe(i)` returns it, behind those that one thread has added to a scene. Leaves
+// out and counts bodies without room.
 template <class Scene, class Describe>
 TBS_FUNCTION void add(Scene &scene, Filling &filling, u32 count, Describe &&describe) {
     static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");
@@ -162,8 +162,8 @@ TBS_FUNCTION void note_aligned(Scene &scene, u64 word) {
     scene.aligned[word] = bits;
 }
 
-// Prepares the bodies that one thread has added, in places before `end`, a multiple of 16. What is behind them is seen by
-// nothing.
+// Prepares the bodies that one thread has added, in places before `end`, a multiple of 16. What is behind them is seen
+// by nothing.
 template <class Scene>
 TBS_CALLED void finish(Scene &scene, const Filling &filling, u32 end) {
     const physics::Geometry none{Solid::nothing, {0, 0, 0}, nullptr};
@@ -173,9 +173,10 @@ TBS_CALLED void finish(Scene &scene, const Filling &filling, u32 end) {
     for (u32 i = 0; i < end / 16; ++i) note_aligned(scene, i);
 }
 
-// Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i, first)` returns it. Of a hull
-// each of the lanes that make its faces asks again, with `first` false. Returns how many faces of hulls these bodies have.
-// Places behind them, and `aligned`, are left as they are: they are for packets, and lanes trace rays one by one.
+// Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i, first)` returns it. Of a
+// hull each of the lanes that make its faces asks again, with `first` false. Returns how many faces of hulls these
+// bodies have. Places behind them, and `aligned`, are left as they are: they are for packets, and lanes trace single
+// rays.
 template <class Scene, class Group, class Describe>
 TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe) {
     group.for_each(count, [&](u32 i) {

@@ -10,7 +10,9 @@ struct Chart {
     u64 free[cells], reached[cells], next[cells];
 };
 
-TBS_FUNCTION i32 cell_of(f32 at) { return clamp(to_i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1); }
+TBS_FUNCTION i32 cell_of(f32 at) {
+    return clamp(to_i32(floor(divide(at - cells_begin, cell_size))), 0, i32(cells) - 1);
+}
 
 // Removes the cells in which an agent would overlap a standing body, with some slack: each lane those of a row.
 TBS_CALLED void block(Chart &chart, const physics::Pose &pose, vec3 half, Warp &warp) {
@@ -37,8 +39,8 @@ TBS_FUNCTION u64 spread_row(const Chart &chart, const u64 (&reached)[cells], u32
     return (row | row << 1 | row >> 1 | below | above) & chart.free[j];
 }
 
-// Until nothing more is reached: one thread row after row, so that a pass goes far; lanes each two rows, all at once, from
-// one array to the other. Both end with the same cells.
+// Until nothing more is reached: one thread row after row, so that a pass goes far; lanes each two rows, all at once,
+// from one array to the other. Both end with the same cells.
 TBS_CALLED void spread(Chart &chart, Warp &warp) {
     if constexpr (Warp::group_threads == 1) {
         for (bool more = true; more;) {

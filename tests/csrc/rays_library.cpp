@@ -144,7 +144,8 @@ extern "C" void look(const Scene *scene, const rays::Fan *fan, u32 eyes, u32 bea
         rays::look(
             *scene, group, eyes, beams, [&](u32 e) { return fan[e]; },
             [&](u32 e, u32 i, const Hit &hit) { hits[e * beams + i] = hit; }, lines,
-            [&](u32 e, u32 i) { return sight[e * lines + i]; }, [&](u32 e, u32 i, bool free) { clear[e * lines + i] = free; });
+            [&](u32 e, u32 i) { return sight[e * lines + i]; },
+            [&](u32 e, u32 i, bool free) { clear[e * lines + i] = free; });
     };
     by_lanes ? work(Single{}) : work(rays::Serial{});
 }

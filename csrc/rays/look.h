@@ -133,9 +133,8 @@ TBS_FUNCTION Found find_among(const Scene &scene, const Sectors &chip, const u32
     return found;
 }
 
-// What each of some eyes sees. Eye e has a lidar, n beams of fan(e), and calls take_hit(e, i, hit) for beam i, with a
-// Hit or a Nearest; and lines of sight, line(e, i) each a Sight, and calls take_clear(e, i, clear) for line i. The
-// results are those of `lidar` and `see_all`. Lines begin at the fan's origin, or cost more on the lanes of a GPU.
+// Calls take_hit(e, i, hit) for beam i of fan(e), a Hit or a Nearest, and take_clear(e, i, clear) for each Sight
+// line(e, i): results of `lidar` and `see_all`. On a GPU lines that do not begin at the fan's origin cost more.
 template <class Scene, class Group, class FanOf, class TakeHit, class LineOf, class TakeClear>
 TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, FanOf &&fan, TakeHit &&take_hit,
                        u32 lines, LineOf &&line, TakeClear &&take_clear) {

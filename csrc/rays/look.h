@@ -133,19 +133,15 @@ TBS_FUNCTION Found find_among(const Scene &scene, const Sectors &chip, const u32
     return found;
 }
 
-// Calls take_hit(e, i, hit) for beam i of fan(e), a Hit or a Nearest, and take_clear(e, i, clear) for each Sight
-// line(e, i): results of `lidar` and `see_all`. On a GPU lines that do not begin at the fan's origin cost more.
-template <class Scene, class Group, class FanOf, class TakeHit, class LineOf, class TakeClear>
+// Calls take_hit(e, i, hit) for beam i of fan(e), and take_clear(e, i, clear) for each Sight line(e, i): results of
+// `lidar` and `see_all`; look<Nearest> leaves out normals. On a GPU lines that begin elsewhere than the fan cost more.
+template <class Result = Hit, class Scene, class Group, class FanOf, class TakeHit, class LineOf, class TakeClear>
 TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, FanOf &&fan, TakeHit &&take_hit,
                        u32 lines, LineOf &&line, TakeClear &&take_clear) {
     using Sectors = Sectors<most_bodies<Scene>>;
     if constexpr (Group::group_threads == 1 || sizeof(Sectors) > 3072) {
         for (u32 e = 0; e < eyes; ++e) {
-            if constexpr (requires(const Hit &hit) { take_hit(e, e, hit); }) {
-                lidar(scene, group, beams, fan(e), [&](u32 i, const Hit &hit) { take_hit(e, i, hit); });
-            } else {
-                lidar(scene, group, beams, fan(e), [&](u32 i, const Nearest &hit) { take_hit(e, i, hit); });
-            }
+            lidar<Result>(scene, group, beams, fan(e), [&](u32 i, const Result &hit) { take_hit(e, i, hit); });
             const auto take = [&](u32 i, bool clear) { take_clear(e, i, clear); };
             see_all(scene, group, lines, [&](u32 i) { return line(e, i); }, take);
         }
@@ -188,7 +184,9 @@ TBS_FUNCTION void look(const Scene &scene, Group &group, u32 eyes, u32 beams, Fa
                 Found found = find_among(scene, chip, chip.of[e], wanted_of(ray, eye_of(number)), ray, !is_beam);
                 if (is_beam) {
                     if (found.body < 0) found.body = no_body;
-                    give(scene, ray, found, take_hit, number, k);
+                    Result result;
+                    put_result(scene, ray, found, result);
+                    take_hit(number, k, result);
                 } else {
                     take_clear(number, k, found.body < 0);
                 }

@@ -84,14 +84,13 @@ TBS_FUNCTION Nearest nearest_of(const Ray &ray, Found found) {
     if (found.body == no_body) return {ray.reach, -1};
     return {as_distance(found.nearest), found.body};
 }
-// Calls take(number..., result), the result a Hit, or a Nearest where `take` accepts no Hit.
-template <class Scene, class Take, class... Number>
-TBS_FUNCTION void give(const Scene &scene, const Ray &ray, Found found, Take &take, Number... number) {
-    if constexpr (requires(const Hit &hit) { take(number..., hit); }) {
-        take(number..., hit_of(scene, ray, found));
-    } else {
-        take(number..., nearest_of(ray, found));
-    }
+template <class Scene>
+TBS_FUNCTION void put_result(const Scene &scene, const Ray &ray, Found found, Hit &result) {
+    result = hit_of(scene, ray, found);
+}
+template <class Scene>
+TBS_FUNCTION void put_result(const Scene &, const Ray &ray, Found found, Nearest &result) {
+    result = nearest_of(ray, found);
 }
 
 // ---- called by systems ---------------------------------------------------------------------------------------------
@@ -132,13 +131,17 @@ TBS_FUNCTION void trace_all(const Scene &scene, Group &group, u32 n, const Make 
 }
 
 // Calls take(i, hit) for each of n rays `ray(i)`: on CPU sixteen at a time, on CUDA by the group's lanes. Results equal
-// those of `cast`; a `take` of a Nearest gets no normal.
-template <class Scene, class Group, class Make, class Take>
+// those of `cast`; cast_all<Nearest> leaves out normals.
+template <class Result = Hit, class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void cast_all(const Scene &scene, Group &group, u32 n, Make &&ray, Take &&take) {
     struct Taker {  // not a lambda, which a compiler may leave as a call for each ray
         const Scene &scene;
         Take &take;
-        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const { give(scene, ray, found, take, i); }
+        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const {
+            Result result;
+            put_result(scene, ray, found, result);
+            take(i, result);
+        }
     };
     trace_all<false>(scene, group, n, ray, Taker{scene, take});
 }
@@ -197,7 +200,7 @@ TBS_FUNCTION Beams beams_of(const Fan &fan, u32 n) {
     return {fan, rotate(fan.forward, fan.rotation), rotate(cross(fan.axis, fan.forward), fan.rotation), step};
 }
 // A lidar: take(i, hit) for each of n beams, distances in metres.
-template <class Scene, class Group, class Take>
+template <class Result = Hit, class Scene, class Group, class Take>
 TBS_FUNCTION void lidar(const Scene &scene, Group &group, u32 n, const Fan &fan, Take &&take) {
-    cast_all(scene, group, n, beams_of(fan, n), take);
+    cast_all<Result>(scene, group, n, beams_of(fan, n), take);
 }

@@ -25,7 +25,7 @@ TBS_SYSTEM void look_around(World &world, const rays::Scene &scene, Warp &warp) 
         const u32 row = i % u32(Constants::ramp_rows);
         if (row >= ramps.count) sights[i / u32(Constants::ramp_rows)].ramps[row] = false;
     });
-    rays::look(
+    rays::look<rays::Nearest>(
         scene, warp, agents.count, u32(Constants::beams),
         [&](u32 agent) {
             const physics::Pose &pose = agents[agent];

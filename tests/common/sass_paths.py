@@ -1,8 +1,8 @@
 """Instructions that a warp executes in a kernel: those of its SASS times how often their loops run.
 
-`python tests/common/sass_paths.py unit.cubin look_around` prints the loops of the first kernel whose name has that part.
-`... look_around 0-a80=1 860-a50=1.1` counts: of an instruction the smallest range around its address (hexadecimal)
-says how often it runs; 0 for those in no range, and for slow paths of divisions and roots.
+`python tests/common/sass_paths.py unit.cubin look_around` prints the loops of the first kernel with that in its name.
+`... look_around 0-a80=1 860-a50=1.1` counts: of an instruction the smallest range around its address (hexadecimal) says
+how often it runs; 0 for those in no range, and for slow paths of divisions and roots.
 """
 
 from __future__ import annotations

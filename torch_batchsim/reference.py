@@ -152,7 +152,10 @@ LIBRARIES = (
         (View, Paint),
         (
             Section("", "rays/cast.h", shown=("Ray", "Hit", "longest_reach")),
-            Section("", "rays/rays.h", shown=tuple("Serial cast sees cast_all Sight see_all Fan lidar".split())),
+            Section(
+                "", "rays/rays.h", shown=tuple("Serial Nearest cast sees cast_all Sight see_all Fan lidar".split())
+            ),
+            Section("", "rays/look.h", shown=("look",)),
             Section("", "rays/camera.h", shown=("Camera", "Lighting", "Pixel", "looking", "render")),
             Section("", "rays/library.h", shown=("entity_of", "body_of")),
         ),

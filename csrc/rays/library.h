@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rays/camera.h"
+#include "rays/look.h"
 
 // A colour for each archetype without Paint.
 TBS_FUNCTION u32 palette(u32 archetype) {
@@ -21,21 +22,85 @@ TBS_FUNCTION Body body_of_row(const physics::Hulls &hulls, const physics::Pose &
     return {{kind, {s.x, s.y, s.z}, &hull}, {{p.x, p.y, p.z}, {q.w, q.x, q.y, q.z}}, groups, i32(archetype), colour};
 }
 
-TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {
-    Filling filling = clear(scene, warp);
+// How many bodies a world has; and the place behind the last that physics may move, with a velocity or as a part.
+struct Places {
+    u32 all = 0, moving = 0;
+};
+TBS_FUNCTION Places places_in(World &world) {
+    Places places;
+    world.tables<const physics::Pose, const physics::Shape, Optional<const physics::Velocity>,
+                 Optional<const physics::Part>>([&](auto table, auto, auto, auto velocities, auto parts) {
+        places.all = table.first + table.count;
+        if (velocities.there || parts.there) places.moving = places.all;
+    });
+    return places;
+}
+
+// The body at a place, for lanes: each finds its row among the tables, then all do the same. Its handle, too, if
+// `entity` is not null.
+TBS_FUNCTION Body body_at(World &world, const physics::Hulls &hulls, u32 place, Entity *entity) {
+    const physics::Pose *pose = nullptr;
+    const physics::Shape *shape = nullptr;
+    u32 groups = 0, archetype = 0, colour = 0;
     world.tables<const physics::Pose, const physics::Shape, Optional<const physics::Filter>, Optional<const Paint>>(
         [&](auto table, auto poses, auto shapes, auto filters, auto paints) {
-            add(scene, filling, table.count, warp, [&](u32 i) {
-                const u32 groups = filters.value_or(i, physics::Filter{1, 0}).group;
-                const u32 colour = paints.value_or(i, Paint{palette(table.number)}).colour;
-                return body_of_row(hulls, poses[i], shapes[i], groups, table.number, colour);
-            });
-            warp.for_each(table.count, [&](u32 i) { scene.entity[table.first + i] = table.entity(i); });
+            const u32 i = place - table.first;
+            if (i >= table.count) return;
+            pose = &poses[i];
+            shape = &shapes[i];
+            groups = filters.value_or(i, physics::Filter{1, 0}).group;
+            archetype = table.number;
+            colour = paints.value_or(i, Paint{palette(table.number)}).colour;
+            if (entity != nullptr) *entity = table.entity(i);
         });
-    finish(scene, filling, warp);
+    return body_of_row(hulls, *pose, *shape, groups, archetype, colour);
+}
+
+// Puts the bodies in the first places of a scene, at least `wanted` of them.
+TBS_FUNCTION void gather_first(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp, u32 all, u32 wanted,
+                               bool with_handles) {
+    constexpr u32 places = most_bodies<Scene>;
+    u32 faces = 0;
+    if constexpr (Warp::group_threads == 1) {
+        const u32 end = min((wanted + 15) / 16 * 16, places);  // what vectors prepare together
+        Filling filling;
+        world.tables<const physics::Pose, const physics::Shape, Optional<const physics::Filter>, Optional<const Paint>>(
+            [&](auto table, auto poses, auto shapes, auto filters, auto paints) {
+                const u32 count = table.first < end ? min(table.count, end - table.first) : 0;
+                add(scene, filling, count, [&](u32 i) {
+                    const u32 groups = filters.value_or(i, physics::Filter{1, 0}).group;
+                    const u32 colour = paints.value_or(i, Paint{palette(table.number)}).colour;
+                    return body_of_row(hulls, poses[i], shapes[i], groups, table.number, colour);
+                });
+                if (!with_handles) return;
+                for (u32 i = 0; i < count; ++i) scene.entity[table.first + i] = table.entity(i);
+            });
+        finish(scene, filling, end);
+        faces = filling.faces;
+    } else {
+        faces = fill(scene, warp, min(wanted, places), [&](u32 i, bool first) {
+            return body_at(world, hulls, i, first && with_handles ? &scene.entity[i] : nullptr);
+        });
+    }
     warp.once([&] {
-        if (filling.faces > most_faces<Scene>) world.fail(Fault::faces, i32(filling.faces));
+        scene.count = min(all, places);
+        if (faces > most_faces<Scene>) world.fail(Fault::faces, i32(faces));
     });
+}
+
+TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {
+    constexpr u32 places = most_bodies<Scene>;
+    const u32 all = places_in(world).all;
+    gather_first(world, scene, hulls, warp, all, Warp::group_threads == 1 ? places : all, true);
+}
+
+// Gathers again what may have moved. Where there are more or fewer bodies than before, it gathers all.
+TBS_SYSTEM void update(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {
+    constexpr u32 places = most_bodies<Scene>;
+    const Places there = places_in(world);
+    const bool same = scene.count == min(there.all, places);
+    const u32 whole = Warp::group_threads == 1 ? places : there.all;
+    gather_first(world, scene, hulls, warp, there.all, same ? there.moving : whole, !same);
 }
 
 // The entity of a body, such as Hit.body, empty for -1; the body of an entity, or -1.

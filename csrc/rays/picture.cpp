@@ -47,9 +47,10 @@ TBS_EXPORTED u64 tbs_scene_bytes() { return sizeof(Scene); }
 // Writes 0xRRGGBB for each pixel, [height, width].
 TBS_EXPORTED void tbs_picture(Scene &scene, const Bodies &bodies, u32 count, const View &view, u32 *pixels) {
     rays::Serial group;
-    rays::Filling filling = rays::clear(scene, group);
-    rays::add(scene, filling, count, group, bodies);
-    rays::finish(scene, filling, group);
+    rays::Filling filling;
+    rays::add(scene, filling, count, bodies);
+    rays::finish(scene, filling, rays::most_bodies<Scene>);
+    scene.count = min(filling.bodies, rays::most_bodies<Scene>);
     const quat rotation = rays::looking(view.target - view.eye, view.up);
     const rays::Camera camera{view.eye,    rotation,  view.field_of_view, view.width,
                               view.height, view.near, view.far};

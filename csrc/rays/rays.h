@@ -75,6 +75,24 @@ TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     return {distance, found.body, normal_at(solid_at(scene, place), prepared, distance, scene.faces[place], face)};
 }
 
+// A hit without its normal, which costs as much as a shape or two.
+struct Nearest {
+    f32 distance;
+    i32 body;
+};
+TBS_FUNCTION Nearest nearest_of(const Ray &ray, Found found) {
+    if (found.body == no_body) return {ray.reach, -1};
+    return {as_distance(found.nearest), found.body};
+}
+template <class Scene>
+TBS_FUNCTION void put_result(const Scene &scene, const Ray &ray, Found found, Hit &result) {
+    result = hit_of(scene, ray, found);
+}
+template <class Scene>
+TBS_FUNCTION void put_result(const Scene &, const Ray &ray, Found found, Nearest &result) {
+    result = nearest_of(ray, found);
+}
+
 // ---- called by systems ---------------------------------------------------------------------------------------------
 
 // The first body on a ray.
@@ -113,13 +131,17 @@ TBS_FUNCTION void trace_all(const Scene &scene, Group &group, u32 n, const Make 
 }
 
 // Calls take(i, hit) for each of n rays `ray(i)`: on CPU sixteen at a time, on CUDA by the group's lanes. Results equal
-// those of `cast`.
-template <class Scene, class Group, class Make, class Take>
+// those of `cast`; cast_all<Nearest> leaves out normals.
+template <class Result = Hit, class Scene, class Group, class Make, class Take>
 TBS_FUNCTION void cast_all(const Scene &scene, Group &group, u32 n, Make &&ray, Take &&take) {
     struct Taker {  // not a lambda, which a compiler may leave as a call for each ray
         const Scene &scene;
         Take &take;
-        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const { take(i, hit_of(scene, ray, found)); }
+        TBS_METHOD void operator()(u32 i, const Ray &ray, Found found) const {
+            Result result;
+            put_result(scene, ray, found, result);
+            take(i, result);
+        }
     };
     trace_all<false>(scene, group, n, ray, Taker{scene, take});
 }
@@ -158,7 +180,7 @@ struct Fan {
     vec3 axis{0, 0, 1}, forward{0, 1, 0};
     f32 first = 0.0f, step = 0.0f;   // radians; step 0: n beams around a whole turn
 };
-// The beams of a fan of n.
+// Its beams.
 struct Beams {
     Fan fan;
     vec3 forward, aside;
@@ -172,10 +194,13 @@ struct Beams {
         return {fan.origin, direction, fan.reach, fan.mask, fan.ignored};
     }
 };
-// A lidar: take(i, hit) for each of n beams, distances in metres.
-template <class Scene, class Group, class Take>
-TBS_FUNCTION void lidar(const Scene &scene, Group &group, u32 n, const Fan &fan, Take &&take) {
-    const vec3 forward = rotate(fan.forward, fan.rotation), aside = rotate(cross(fan.axis, fan.forward), fan.rotation);
+// The beams of a fan of n.
+TBS_FUNCTION Beams beams_of(const Fan &fan, u32 n) {
     const f32 step = fan.step == 0.0f ? divide(tau, f32(n)) : fan.step;
-    cast_all(scene, group, n, Beams{fan, forward, aside, step}, take);
+    return {fan, rotate(fan.forward, fan.rotation), rotate(cross(fan.axis, fan.forward), fan.rotation), step};
+}
+// A lidar: take(i, hit) for each of n beams, distances in metres.
+template <class Result = Hit, class Scene, class Group, class Take>
+TBS_FUNCTION void lidar(const Scene &scene, Group &group, u32 n, const Fan &fan, Take &&take) {
+    cast_all<Result>(scene, group, n, beams_of(fan, n), take);
 }

@@ -1,7 +1,7 @@
 // The shapes of a world, made ready for rays: structures of arrays, in the order of bodies.
 //
 // `Scene` is any struct with the fields of SceneOf (torch_batchsim/rays/library.py declares one), with N places, a multiple of
-// 16, and room for P faces of hulls. Places behind the last body hold what nothing sees.
+// 16, and room for P faces of hulls. On CPU places behind the last body hold what nothing sees.
 #pragma once
 
 #include "rays/cast.h"
@@ -9,7 +9,7 @@
 template <u32 N, u32 P>
 struct SceneOf {
     u32 count;                                      // bodies
-    u32 aligned[N / 16];                            // bit i of word j: place 16 j + i is a box along the axes
+    u32 aligned[N / 16];                            // on CPU, bit i of word j: place 16 j + i is a box along the axes
     f32 x[N], y[N], z[N];                           // centre of the axis-aligned box around a shape: its position
     f32 low_x[N], low_y[N], low_z[N];               // its lower corner from there: less than 0
     f32 high_x[N], high_y[N], high_z[N];            // the upper one, a little more
@@ -83,11 +83,7 @@ TBS_FUNCTION void put(Scene &scene, u64 i, const Body &body) {
 }
 
 template <class Scene>
-TBS_FUNCTION void make_ready(Scene &scene, u64 i) {
-    const auto &m = scene.frame;
-    const quat rotation{m[0][i], m[1][i], m[2][i], m[3][i]};
-    const vec3 size{scene.high_x[i], scene.high_y[i], scene.high_z[i]};
-    const Solid solid = solid_of(scene.kind[i], size, {scene.x[i], scene.y[i], scene.z[i]}, rotation);
+TBS_FUNCTION void put_solid(Scene &scene, u64 i, const Solid &solid, u32 groups) {
     const vec3 h = solid.half;
     scene.low_x[i] = -h.x, scene.low_y[i] = -h.y, scene.low_z[i] = -h.z;
     scene.high_x[i] = h.x * more, scene.high_y[i] = h.y * more, scene.high_z[i] = h.z * more;
@@ -99,20 +95,22 @@ TBS_FUNCTION void make_ready(Scene &scene, u64 i) {
     scene.radius[i] = solid.radius;
     scene.length[i] = solid.length;
     scene.kind[i] = solid.kind;
-    scene.groups[i] = solid.kind == Solid::nothing ? 0 : scene.groups[i];
+    scene.groups[i] = solid.kind == Solid::nothing ? 0 : groups;
+}
+
+template <class Scene>
+TBS_FUNCTION void make_ready(Scene &scene, u64 i) {
+    const auto &m = scene.frame;
+    const quat rotation{m[0][i], m[1][i], m[2][i], m[3][i]};
+    const vec3 size{scene.high_x[i], scene.high_y[i], scene.high_z[i]};
+    const Solid solid = solid_of(scene.kind[i], size, {scene.x[i], scene.y[i], scene.z[i]}, rotation);
+    put_solid(scene, i, solid, scene.groups[i]);
 }
 
 // How many bodies and faces of hulls a scene was given so far, those included that have no room.
 struct Filling {
     u32 bodies = 0, faces = 0;
 };
-
-// A scene without bodies. All lanes of `group` call this and the functions below.
-template <class Scene, class Group>
-TBS_FUNCTION Filling clear(Scene &, Group &) {
-    static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");
-    return {};
-}
 
 // Of a hull: half the extents where others have their size, and how many faces it has.
 template <class Scene>
@@ -121,49 +119,38 @@ TBS_FUNCTION void put_hull(Scene &scene, u64 i, const Body &body) {
     scene.high_x[i] = half.x, scene.high_y[i] = half.y, scene.high_z[i] = half.z;
     scene.faces[i] = half.x > 0 ? body.shape.hull->faces : 0;
 }
-// A hull without room for its faces is seen by nothing.
 template <class Scene>
-TBS_FUNCTION void put_faces(Scene &scene, u64 i, u32 first, const Body &body) {
-    const u32 faces = scene.faces[i];
+TBS_FUNCTION void put_face(Scene &scene, u32 place, const Body &body, u32 face) {
+    const vec4 plane = plane_of(body.shape, body.at, face);
+    f32(&out)[4] = scene.face[place];
+    out[0] = plane.x, out[1] = plane.y, out[2] = plane.z, out[3] = plane.w;
+}
+// Where the faces of a hull begin; true if there is room for them. A hull without is seen by nothing.
+template <class Scene>
+TBS_FUNCTION bool place_faces(Scene &scene, u64 i, u32 first) {
     scene.first_face[i] = first;
-    if (first + faces > most_faces<Scene>) {
-        scene.groups[i] = 0;
-        return;
-    }
-    for (u32 k = 0; k < faces; ++k) {
-        const vec4 plane = plane_of(body.shape, body.at, k);
-        f32(&out)[4] = scene.face[first + k];
-        out[0] = plane.x, out[1] = plane.y, out[2] = plane.z, out[3] = plane.w;
-    }
+    const bool fits = first + scene.faces[i] <= most_faces<Scene>;
+    if (!fits) scene.groups[i] = 0;
+    return fits;
 }
 
-// Adds `count` bodies, body i as `describe(i)` returns it, behind those of the scene. Leaves out and counts bodies
-// without room.
-template <class Scene, class Group, class Describe>
-TBS_FUNCTION void add(Scene &scene, Filling &filling, u32 count, Group &group, Describe &&describe) {
+// Adds `count` bodies, body i as `describe(i)` returns it, behind those that one thread has added to a scene. Leaves
+// out and counts bodies without room.
+template <class Scene, class Describe>
+TBS_FUNCTION void add(Scene &scene, Filling &filling, u32 count, Describe &&describe) {
+    static_assert(most_bodies<Scene> % 16 == 0, "a scene has places for a multiple of 16 bodies");
     constexpr u32 places = most_bodies<Scene>;
     const u32 begin = min(filling.bodies, places), held = min(count, places - begin);
     const u64 first = begin;
-    if constexpr (Group::group_threads == 1) {
-        for (u32 i = 0; i < held; ++i) {
-            const Body body = describe(i);
-            put(scene, first + i, body);
-            if (body.shape.kind != physics::HULL) continue;
-            put_hull(scene, first + i, body);
-            put_faces(scene, first + i, filling.faces, body);
-            filling.faces += scene.faces[first + i];
+    for (u32 i = 0; i < held; ++i) {
+        const Body body = describe(i);
+        put(scene, first + i, body);
+        if (body.shape.kind != physics::HULL) continue;
+        put_hull(scene, first + i, body);
+        if (place_faces(scene, first + i, filling.faces)) {
+            for (u32 k = 0; k < scene.faces[first + i]; ++k) put_face(scene, filling.faces + k, body, k);
         }
-    } else {
-        group.for_each(held, [&](u32 i) {
-            const Body body = describe(i);
-            put(scene, first + i, body);
-            if (body.shape.kind == physics::HULL) put_hull(scene, first + i, body);
-        });
-        const u32 faces = filling.faces;
-        const auto faces_of = [&](u32 i) { return scene.faces[first + i]; };
-        filling.faces += group.scan(held, faces_of, [&](u32 i, u32 before) {
-            if (faces_of(i) > 0) put_faces(scene, first + i, faces + before, describe(i));
-        });
+        filling.faces += scene.faces[first + i];
     }
     filling.bodies += count;
 }
@@ -175,21 +162,45 @@ TBS_FUNCTION void note_aligned(Scene &scene, u64 word) {
     scene.aligned[word] = bits;
 }
 
-template <class Scene, class Group>
-TBS_CALLED void finish(Scene &scene, const Filling &filling, Group &group) {
-    constexpr u32 places = most_bodies<Scene>;
-    const u32 count = min(filling.bodies, places);
+// Prepares the bodies that one thread has added, in places before `end`, a multiple of 16. What is behind them is seen
+// by nothing.
+template <class Scene>
+TBS_CALLED void finish(Scene &scene, const Filling &filling, u32 end) {
     const physics::Geometry none{Solid::nothing, {0, 0, 0}, nullptr};
-    const auto put_none = [&](u32 i) { put(scene, u64(count) + i, {none, {{0, 0, 0}, {1, 0, 0, 0}}, 0, 0, 0}); };
-    if constexpr (Group::group_threads == 1) {
-        for (u32 i = 0; i < places - count; ++i) put_none(i);
-        TBS_NO_UNROLL
-        for (u64 i = 0; i < places; ++i) make_ready(scene, i);
-        for (u32 i = 0; i < places / 16; ++i) note_aligned(scene, i);
-    } else {
-        group.for_each(places - count, put_none);
-        group.for_each(places, [&](u32 i) { make_ready(scene, i); });
-        group.for_each(places / 16, [&](u32 i) { note_aligned(scene, i); });
-    }
-    group.once([&] { scene.count = count; });
+    for (u64 i = filling.bodies; i < end; ++i) put(scene, i, {none, {{0, 0, 0}, {1, 0, 0, 0}}, 0, 0, 0});
+    TBS_NO_UNROLL
+    for (u64 i = 0; i < end; ++i) make_ready(scene, i);
+    for (u32 i = 0; i < end / 16; ++i) note_aligned(scene, i);
+}
+
+// Fills the first `count` places by the lanes of a group, at most all: body i as `describe(i, first)` returns it. Of a
+// hull each of the lanes that make its faces asks again, with `first` false. Returns how many faces of hulls these
+// bodies have. Places behind them, and `aligned`, are left as they are: they are for packets, and lanes trace single
+// rays.
+template <class Scene, class Group, class Describe>
+TBS_FUNCTION u32 fill(Scene &scene, Group &group, u32 count, Describe &&describe) {
+    group.for_each(count, [&](u32 i) {
+        const Body body = describe(i, true);
+        const bool is_hull = body.shape.kind == physics::HULL;
+        const vec3 p = body.at.position, size = is_hull ? half_extents(body.shape, body.at.rotation) : body.shape.size;
+        put_solid(scene, i, solid_of(body.shape.kind, size, p, body.at.rotation), body.groups);
+        scene.x[i] = p.x, scene.y[i] = p.y, scene.z[i] = p.z;
+        scene.first_face[i] = 0;
+        scene.faces[i] = is_hull && size.x > 0 ? body.shape.hull->faces : 0;
+        scene.archetype[i] = body.archetype;
+        scene.colour[i] = body.colour;
+    });
+    // Faces side by side: each first finds the place of its body where it will be, `count` if not all have room.
+    const auto faces_of = [&](u32 i) { return scene.faces[i]; };
+    const u32 faces = group.scan(count, faces_of, [&](u32 i, u32 first) {
+        if (faces_of(i) == 0) return;
+        const u32 place = place_faces(scene, i, first) ? i : count;
+        for (u32 f = first; f < min(first + faces_of(i), most_faces<Scene>); ++f) scene.face[f][0] = from_bits(place);
+    });
+    group.for_each(min(faces, most_faces<Scene>), [&](u32 f) {
+        const u32 place = to_bits(scene.face[f][0]);
+        if (place == count) return;
+        put_face(scene, f, describe(place, false), f - scene.first_face[place]);
+    });
+    return faces;
 }

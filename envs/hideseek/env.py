@@ -195,13 +195,13 @@ class HideSeek(Environment):
     training = TRAINING
     sweep = SWEEP
     start = TaskGraph(
-        "build_walls", "place_boxes", "place_ramps", "place_agents", "dress_agents", "lay_floor",
+        "build_walls", "raise_walls", "place_boxes", "place_ramps", "place_agents", "dress_agents", "lay_floor",
         Rays.gather, "look_around",
     )  # fmt: skip
     step = TaskGraph(
         Rays.gather, "push", "use_hands",
         "mark_origin", Physics.simulate, "measure_travel", "slow_down", "hold_down",
-        Rays.gather, "look_around", "pay", "keep_tally", "end_in_time",
+        Rays.update, "look_around", "pay", "keep_tally", "find_forts", "end_in_time",
     )  # fmt: skip
 
     @property
@@ -362,7 +362,7 @@ class HideSeek(Environment):
 
     @property
     def singletons(self) -> list[type[Component]]:
-        return [self._given, Tally, self._ground]
+        return [self._given, Tally, self._ground, self._layout]
 
     @property
     def kept(self) -> list[type[Component]]:
@@ -373,9 +373,17 @@ class HideSeek(Environment):
         c = self.constants
         return component("Ground", plots=f32[c.pieces + c.box_rows + c.ramp_rows + c.agents, 6], count=u32)
 
+    @cached_property
+    def _layout(self) -> type[Component]:
+        c = self.constants
+        lines, doors = OUTER_WALLS + c.max_walls, max(c.max_walls + c.max_doors, 1)
+        return component(
+            "Layout", line=f32[lines, 4], door=f32[doors, 2], door_line=u32[doors], lines=u32, doors=u32,
+        )  # fmt: skip
+
     @property
     def scratch(self) -> list[type[Component]]:
-        return [self._ground, Force, Origin]
+        return [self._ground, self._layout, Force, Origin]
 
     # ---- levels that are given -------------------------------------------------------------------------------------
 

@@ -116,27 +116,6 @@ TBS_FUNCTION void begin_walls(Walls &walls) {
     for (u32 i = 0; i < 4; ++i) walls.junctions[walls.junction_count++] = {i < 2 ? 1u : 3u, i % 2 == 0 ? -middle : middle};
 }
 
-// Calls place(x, y, half_x, half_y) for each piece of wall between doors.
-template <class Place>
-TBS_FUNCTION void pieces_of(const Walls &walls, u32 line, Place &&place) {
-    const WallLine wall = walls.lines[line];
-    f32 from = wall.low;
-    while (from < wall.high) {
-        f32 to = wall.high, next = wall.high;  // up to the nearest door
-        for (u32 i = 0; i < walls.door_count; ++i) {
-            const Door &door = walls.doors[i];
-            if (door.line == line && door.low >= from && door.low < to) to = door.low, next = door.high;
-        }
-        const f32 middle = 0.5f * (from + to), half = 0.5f * (to - from);
-        if (wall.upright) {
-            place(wall.at, middle, half_thickness, half);
-        } else {
-            place(middle, wall.at, half, half_thickness);
-        }
-        from = next;
-    }
-}
-
 // ---- places ----------------------------------------------------------------------------------------------------------
 
 // A turned rectangle on the floor.
@@ -179,11 +158,12 @@ TBS_FUNCTION bool is_free(const Ground &ground, const Plot &plot, Warp &warp) {
     });
 }
 
-// Only one lane may take a plot.
-TBS_FUNCTION void take(Ground &ground, const Plot &plot) {
-    f32(&p)[6] = ground.plots[ground.count++];
+TBS_FUNCTION void put(Ground &ground, u32 i, const Plot &plot) {
+    f32(&p)[6] = ground.plots[i];
     p[0] = plot.x, p[1] = plot.y, p[2] = plot.cosine, p[3] = plot.sine, p[4] = plot.half_x, p[5] = plot.half_y;
 }
+// Only one lane may take a plot.
+TBS_FUNCTION void take(Ground &ground, const Plot &plot) { put(ground, ground.count++, plot); }
 
 // A free place at random; false after all tries. All lanes draw the same.
 TBS_CALLED bool find_place(const Ground &ground, Random &random, Warp &warp, f32 half_x, f32 half_y, Plot &found) {
@@ -215,21 +195,10 @@ TBS_CALLED bool find_any_place(const Ground &ground, Random &random, Warp &warp,
 
 TBS_FUNCTION quat turned(f32 yaw) { return rotation_about({0.0f, 0.0f, 1.0f}, yaw); }
 
-TBS_FUNCTION void raise_wall(World &world, Ground &ground, f32 x, f32 y, f32 half_x, f32 half_y) {
-    const f32 half_height = 0.5f * Constants::wall_height;
-    take(ground, {x, y, 1.0f, 0.0f, half_x, half_y});
-    world.create<Wall>(physics::pose({x, y, half_height}), physics::box({half_x, half_y, half_height}));
-}
-
-TBS_SYSTEM void build_walls(World &world, const Given &given, Ground &ground, Tally &tally) {
-    ground.count = 0;
-    if (given.given) {
-        for (u32 i = 0; i < u32(Constants::pieces); ++i) {
-            const f32(&piece)[4] = given.walls[i];
-            if (piece[2] > 0.0f) raise_wall(world, ground, piece[0], piece[1], piece[2], piece[3]);
-        }
-        return;
-    }
+// The lines of a level's walls, and their doors.
+TBS_SYSTEM void build_walls(World &world, const Given &given, Layout &layout, Tally &tally) {
+    layout.lines = layout.doors = 0;
+    if (given.given) return;
     Random &random = world.random();
     Walls walls;
     begin_walls(walls);
@@ -241,9 +210,64 @@ TBS_SYSTEM void build_walls(World &world, const Given &given, Ground &ground, Ta
         (part ? parts : doors) -= 1;
         tally.left_out += found ? 0 : 1;
     }
-    for (u32 line = 0; line < walls.line_count; ++line) {
-        pieces_of(walls, line, [&](f32 x, f32 y, f32 half_x, f32 half_y) { raise_wall(world, ground, x, y, half_x, half_y); });
+    layout.lines = walls.line_count;
+    layout.doors = walls.door_count;
+    for (u32 i = 0; i < walls.line_count; ++i) {
+        const WallLine &line = walls.lines[i];
+        f32(&to)[4] = layout.line[i];
+        to[0] = line.at, to[1] = line.low, to[2] = line.high, to[3] = line.upright ? 1.0f : 0.0f;
     }
+    for (u32 i = 0; i < walls.door_count; ++i) {
+        const Door &door = walls.doors[i];
+        layout.door_line[i] = door.line;
+        layout.door[i][0] = door.low, layout.door[i][1] = door.high;
+    }
+}
+
+// A piece of wall: its middle, half its extents, and how many pieces come before it.
+struct Piece {
+    f32 x, y, half_x, half_y;
+    u32 before;
+};
+
+// Item i of a layout: the last piece of line i; then those that end at a door. Pieces come in the order of lines, each
+// from its low end on.
+TBS_FUNCTION Piece piece_of(const Layout &layout, u32 i) {
+    const bool is_last = i < layout.lines;
+    const u32 number = is_last ? i : layout.door_line[i - layout.lines];
+    const f32(&line)[4] = layout.line[number];
+    const f32 to = is_last ? line[2] : layout.door[i - layout.lines][0];
+    f32 from = line[1];
+    u32 before = number;  // the last pieces of lines before
+    for (u32 k = 0; k < layout.doors; ++k) {
+        const f32 low = layout.door[k][0], high = layout.door[k][1];
+        const bool earlier = layout.door_line[k] == number && low < to;
+        before += earlier || layout.door_line[k] < number;
+        from = earlier ? max(from, high) : from;
+    }
+    const f32 middle = 0.5f * (from + to), half = 0.5f * (to - from), at = line[0];
+    if (line[3] > 0.5f) return {at, middle, half_thickness, half, before};
+    return {middle, at, half, half_thickness, before};
+}
+
+TBS_SYSTEM void raise_walls(World &world, const Given &given, const Layout &layout, Ground &ground, Warp &warp) {
+    const auto raise = [&](const Piece &piece) {
+        const f32 half_height = 0.5f * Constants::wall_height;
+        put(ground, piece.before, {piece.x, piece.y, 1.0f, 0.0f, piece.half_x, piece.half_y});
+        world.create_at<Wall>(piece.before, physics::pose({piece.x, piece.y, half_height}),
+                              physics::box({piece.half_x, piece.half_y, half_height}));
+    };
+    u32 count = layout.lines + layout.doors;
+    if (given.given) {
+        const auto is_there = [&](u32 i) { return given.walls[i][2] > 0.0f ? 1u : 0u; };
+        count = warp.scan(u32(Constants::pieces), is_there, [&](u32 i, u32 before) {
+            const f32(&piece)[4] = given.walls[i];
+            if (is_there(i) > 0) raise({piece[0], piece[1], piece[2], piece[3], before});
+        });
+    } else {
+        warp.for_each(count, [&](u32 i) { raise(piece_of(layout, i)); });
+    }
+    warp.once([&] { ground.count = count; });
 }
 
 // Takes a free place, or counts a thing that is left out; true where there is one.

@@ -5,38 +5,51 @@
 TBS_FUNCTION u32 other(u32 i, u32 j) { return j < i ? j : j + 1; }
 
 // Lidar, and sight: in the cone ahead, with nothing before the centre. Missing things are out of sight.
-TBS_SYSTEM void look_around(World &world, const physics::Pose &pose, const rays::Scene &scene, Sight &sight, Lidar &lidar,
-                            Row row, Warp &warp) {
+TBS_SYSTEM void look_around(World &world, const rays::Scene &scene, Warp &warp) {
     // A scene has agents, boxes, ramps, in the order of rows.
     const Rows<const physics::Pose> agents = world.rows<Agent, const physics::Pose>();
     const Rows<const physics::Pose> boxes = world.rows<Box, const physics::Pose>();
     const Rows<const physics::Pose> ramps = world.rows<Ramp, const physics::Pose>();
+    const Rows<Sight> sights = world.rows<Agent, Sight>();
+    const Rows<Lidar> lidars = world.rows<Agent, Lidar>();
     const u32 others = agents.count - 1, things = others + boxes.count, all = things + ramps.count;
-    const vec3 eye = pose.position, forward = rotate(vec3{0.0f, 1.0f, 0.0f}, pose.rotation);
-    const i32 own = i32(row.index);
-    const rays::Fan fan{.origin = eye, .rotation = pose.rotation, .reach = Constants::lidar_range, .ignored = own};
-    rays::lidar(scene, warp, u32(Constants::beams), fan, [&](u32 i, const rays::Hit &hit) {
-        lidar.distance[i] = divide(hit.distance, Constants::lidar_range);
-    });
-    const auto place = [&](u32 i) {
-        return i < others ? agents[other(row.index, i)].position
+    const auto place = [&](u32 agent, u32 i) {
+        return i < others ? agents[other(agent, i)].position
                           : i < things ? boxes[i - others].position : ramps[i - things].position;
     };
-    warp.for_each(u32(Constants::agents - 1), [&](u32 i) { sight.agents[i] = false; });
-    warp.for_each(u32(Constants::box_rows), [&](u32 i) { sight.boxes[i] = false; });
-    warp.for_each(u32(Constants::ramp_rows), [&](u32 i) { sight.ramps[i] = false; });
-    rays::see_all(
-        scene, warp, all,
-        [&](u32 i) { return rays::Sight{eye, place(i), own, i < others ? i32(other(row.index, i)) : i32(i) + 1}; },
-        [&](u32 i, bool clear) {
-            const vec3 way = place(i) - eye;
+    warp.for_each(agents.count * u32(Constants::box_rows), [&](u32 i) {
+        const u32 row = i % u32(Constants::box_rows);
+        if (row >= boxes.count) sights[i / u32(Constants::box_rows)].boxes[row] = false;
+    });
+    warp.for_each(agents.count * u32(Constants::ramp_rows), [&](u32 i) {
+        const u32 row = i % u32(Constants::ramp_rows);
+        if (row >= ramps.count) sights[i / u32(Constants::ramp_rows)].ramps[row] = false;
+    });
+    rays::look<rays::Nearest>(
+        scene, warp, agents.count, u32(Constants::beams),
+        [&](u32 agent) {
+            const physics::Pose &pose = agents[agent];
+            return rays::Fan{.origin = pose.position, .rotation = pose.rotation, .reach = Constants::lidar_range,
+                             .ignored = i32(agent)};
+        },
+        [&](u32 agent, u32 i, const rays::Nearest &hit) {
+            lidars[agent].distance[i] = divide(hit.distance, Constants::lidar_range);
+        },
+        all,
+        [&](u32 agent, u32 i) {
+            const i32 body = i < others ? i32(other(agent, i)) : i32(i) + 1;
+            return rays::Sight{agents[agent].position, place(agent, i), i32(agent), body};
+        },
+        [&](u32 agent, u32 i, bool clear) {
+            const vec3 way = place(agent, i) - agents[agent].position;
+            const vec3 forward = rotate(vec3{0.0f, 1.0f, 0.0f}, agents[agent].rotation);
             const bool seen = clear && dot(way, forward) >= Constants::cone * length(way);
             if (i < others) {
-                sight.agents[i] = seen;
+                sights[agent].agents[i] = seen;
             } else if (i < things) {
-                sight.boxes[i - others] = seen;
+                sights[agent].boxes[i - others] = seen;
             } else {
-                sight.ramps[i - things] = seen;
+                sights[agent].ramps[i - things] = seen;
             }
         });
 }

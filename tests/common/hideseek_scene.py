@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from support import emulated_cuda
 from torch_batchsim.envs.hideseek import HideSeek, Level
 
 from torch_batchsim import TorchVectorEnv
@@ -29,9 +30,9 @@ ROOM = ((-18.2, 0.0, 0.2, 18.4), (18.2, 0.0, 0.2, 18.4), (0.0, -18.2, 18.0, 0.2)
 
 
 @cache
-def _world(**options: Any) -> TorchVectorEnv:
-    mode = AutoresetMode.DISABLED
-    return TorchVectorEnv(HideSeek(critic=True, **options), num_worlds=1, num_threads=1, autoreset_mode=mode)
+def _world(on_lanes: bool, **options: Any) -> TorchVectorEnv:
+    how = {"_library": emulated_cuda("hideseek")} if on_lanes else {"num_threads": 1}
+    return TorchVectorEnv(HideSeek(critic=True, **options), num_worlds=1, autoreset_mode=AutoresetMode.DISABLED, **how)
 
 
 class Scene:
@@ -43,6 +44,7 @@ class Scene:
         agents: x, y, yaw by number; 0 to 2 are hiders, 3 and 4 seekers.
         boxes, ramps, walls: as ``Level`` has them.
         preparation: steps.
+        on_lanes: on emulated CUDA, where a warp does what one thread does else.
         options: of the environment; only parameters, or it takes another build.
     """
 
@@ -54,9 +56,10 @@ class Scene:
         ramps: Sequence[tuple[float, float, float]] = (),
         walls: Sequence[tuple[float, float, float, float]] = (),
         preparation: int = 0,
+        on_lanes: bool = False,
         **options: Any,
     ) -> None:
-        self.env = _world(preparation_steps=preparation, **options)
+        self.env = _world(on_lanes, preparation_steps=preparation, **options)
         self.sim = self.env.sim
         places = [(agents or {}).get(i, PARKED[i]) for i in range(len(PARKED))]
         level = Level(walls=walls, boxes=boxes, ramps=ramps, agents=places)

@@ -28,6 +28,13 @@ CAMERA = np.dtype(
     [("position", f32, 3), ("rotation", f32, 4), ("field_of_view", f32), ("width", "u4"), ("height", "u4")]
     + [("near", f32), ("far", f32), ("mask", "u4"), ("ignored", "i4")]
 )
+PLACES, FACES = 64, 512
+_BY_PLACE = [(name, "u4", PLACES) for name in ("x", "y", "z", "low_x", "low_y", "low_z", "high_x", "high_y", "high_z")]
+SCENE = np.dtype(  # the words of rays_library.cpp's Scene
+    [("count", "u4"), ("aligned", "u4", PLACES // 16), *_BY_PLACE, ("groups", "u4", PLACES), ("kind", "u4", PLACES)]
+    + [("radius", "u4", PLACES), ("length", "u4", PLACES), ("frame", "u4", (9, PLACES)), ("first_face", "u4", PLACES)]
+    + [("faces", "u4", PLACES), ("face", "u4", (FACES, 4)), ("archetype", "u4", PLACES), ("colour", "u4", PLACES)]
+)
 PIXEL = np.dtype([("depth", f32), ("body", "i4"), ("archetype", "i4"), ("colour", "u4")])
 
 
@@ -251,6 +258,17 @@ class Scene:
         self.wanted = np.zeros(2, np.uint32)
         library.fill(pointer(self.memory), bodies.record, len(bodies), int(by_lanes), pointer(self.wanted))
 
+    def filled(self) -> list[object]:
+        """What bodies have filled, field by field, but `aligned`, which lanes leave."""
+        words = self.memory.view(SCENE)[0]
+        faces = min(int(self.wanted[1]), FACES)
+        if int(self.wanted[1]) > FACES:  # the last hull that has room ends before
+            ends = (words["first_face"] + words["faces"])[: words["count"]]
+            faces = int(ends[ends <= FACES].max(initial=0))
+        rest = {name: words[name][..., : words["count"]] for name in SCENE.names[2:] if name != "face"}
+        rest["face"] = words["face"][:faces]
+        return [words["count"], self.wanted.tolist(), *((name, part.tobytes()) for name, part in sorted(rest.items()))]
+
     def cast(self, how: str, rays: np.ndarray) -> np.ndarray:
         """``how``: singly, in_packets, by_lanes."""
         out = np.empty(len(rays), HIT)
@@ -267,6 +285,21 @@ class Scene:
         out = np.empty((3, len(sights)), np.uint8)
         self.library.see(pointer(self.memory), pointer(sights), *(pointer(row) for row in out), len(sights))
         return out.astype(bool)
+
+    def look(self, fans: np.ndarray, beams: int, sights: np.ndarray, by_lanes: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Hits ``[eyes, beams]`` of fans ``[eyes]``, and whether lines of sight ``[eyes, lines]`` are clear."""
+        hits, clear = np.empty((len(fans), beams), HIT), np.empty(sights.shape, bool)
+        sizes = (len(fans), beams, pointer(sights), sights.shape[1])
+        self.library.look(pointer(self.memory), pointer(fans), *sizes, pointer(hits), pointer(clear), int(by_lanes))
+        return hits, clear
+
+    def sectors(self, rays: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """Whether ray i looks at body k, ``[rays, bodies]``, from an eye with a reach at its origin."""
+        words, wanted = np.empty((len(rays), len(self.bodies)), np.uint32), np.empty((len(rays), 1), np.uint32)
+        reach = np.ascontiguousarray(reach, f32)
+        places = (pointer(self.memory), pointer(rays), pointer(reach), pointer(words), pointer(wanted))
+        self.library.sector_words(*places, len(rays))
+        return (wanted & ~words) == 0
 
     def lidar(self, beams: int, fan: np.ndarray) -> np.ndarray:
         """Hits ``[2, beams]``: in packets, by lanes."""

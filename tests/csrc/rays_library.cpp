@@ -11,6 +11,7 @@ namespace tbs::physics {
 }
 namespace tbs::rays {
 #include "rays/camera.h"
+#include "rays/look.h"
 }
 
 using rays::Found;
@@ -48,6 +49,17 @@ struct Single {
     }
     template <class Body>
     void once(Body &&body) const { body(); }
+    template <class Condition>
+    u32 ballot(u32 n, Condition &&condition) const {
+        u32 bits = 0;
+        for (u32 i = 0; i < n; ++i) bits |= condition(i) ? 1u << i : 0;
+        return bits;
+    }
+    template <class T>
+    T &shared() const {
+        static T memory;
+        return memory;
+    }
     template <class Term, class Take>
     u32 scan(u32 n, Term &&term, Take &&take) const {
         u32 sum = 0;
@@ -81,20 +93,22 @@ extern "C" void cast_by_force(const Bodies *bodies, u32 count, const Ray *ray, H
         out[r] = best;
     }
 }
-// Half of the bodies, then the rest; by one thread, or by lanes.
+// Half of the bodies, then the rest; by lanes all at once.
 extern "C" void fill(Scene *scene, const Bodies *bodies, u32 count, u32 by_lanes, u32 *wanted) {
-    const u32 half = count / 2;
-    const auto first = [&](u32 i) { return bodies->body(i); };
-    const auto rest = [&](u32 i) { return bodies->body(half + i); };
-    const auto work = [&](auto &&group) {
-        rays::Filling filling = rays::clear(*scene, group);
-        rays::add(*scene, filling, half, group, first);
-        rays::add(*scene, filling, count - half, group, rest);
-        rays::finish(*scene, filling, group);
+    const u32 half = count / 2, held = count < N ? count : N;
+    if (by_lanes) {
+        const Single lanes;
+        wanted[0] = count;
+        wanted[1] = rays::fill(*scene, lanes, held, [&](u32 i, bool) { return bodies->body(i); });
+    } else {
+        rays::Filling filling;
+        rays::add(*scene, filling, half, [&](u32 i) { return bodies->body(i); });
+        rays::add(*scene, filling, count - half, [&](u32 i) { return bodies->body(half + i); });
+        rays::finish(*scene, filling, N);
         wanted[0] = filling.bodies;
         wanted[1] = filling.faces;
-    };
-    by_lanes ? work(Single{}) : work(rays::Serial{});
+    }
+    scene->count = held;
 }
 extern "C" void cast_singly(const Scene *scene, const Ray *ray, Hit *out, u32 n) {
     for (u32 i = 0; i < n; ++i) out[i] = rays::cast(*scene, ray[i]);
@@ -122,6 +136,26 @@ extern "C" void lidar(const Scene *scene, const rays::Fan *fan, Hit *in_packets,
     Single lanes;
     rays::lidar(*scene, serial, n, *fan, [&](u32 i, const Hit &hit) { in_packets[i] = hit; });
     rays::lidar(*scene, lanes, n, *fan, [&](u32 i, const Hit &hit) { by_lanes[i] = hit; });
+}
+// hits [eyes, beams], clear [eyes, lines]
+extern "C" void look(const Scene *scene, const rays::Fan *fan, u32 eyes, u32 beams, const rays::Sight *sight, u32 lines,
+                     Hit *hits, u8 *clear, u32 by_lanes) {
+    const auto work = [&](auto &&group) {
+        rays::look(
+            *scene, group, eyes, beams, [&](u32 e) { return fan[e]; },
+            [&](u32 e, u32 i, const Hit &hit) { hits[e * beams + i] = hit; }, lines,
+            [&](u32 e, u32 i) { return sight[e * lines + i]; },
+            [&](u32 e, u32 i, bool free) { clear[e * lines + i] = free; });
+    };
+    by_lanes ? work(Single{}) : work(rays::Serial{});
+}
+// The word of a shape for an eye, and the bits that a ray wants.
+extern "C" void sector_words(const Scene *scene, const Ray *ray, const f32 *reach, u32 *words, u32 *wanted, u32 n) {
+    for (u32 i = 0; i < n; ++i) {
+        const rays::Eye eye{ray[i].origin, reach[i] * reach[i]};
+        wanted[i] = rays::wanted_of(ray[i], eye);
+        for (u32 k = 0; k < scene->count; ++k) words[i * scene->count + k] = rays::sectors_at(*scene, k, eye);
+    }
 }
 extern "C" void look_along(const vec3 *forward, const vec3 *up, quat *out, u32 n) {
     for (u32 i = 0; i < n; ++i) out[i] = rays::looking(forward[i], up[i]);

@@ -245,7 +245,7 @@ def test_scenes_give_the_bits_of_single_casts(library, random, n):
         bodies = random_scene(random, n)
         scene = Scene(library, bodies)
         assert (scene.wanted == [n, sum(len(bodies.faces(i)) for i in np.flatnonzero(bodies.kind == HULL))]).all()
-        assert (Scene(library, bodies, by_lanes=True).memory == scene.memory).all()
+        assert scene.filled() == Scene(library, bodies, by_lanes=True).filled()
         rays = scene_rays(random, bodies, 1000)
         expected = scene.cast_by_force(rays)
         assert n < 15 or (expected["body"] >= 0).mean() > 0.03
@@ -323,6 +323,106 @@ def test_rays_from_one_point_touch_what_they_touch(library, random):
         expected = scene.cast_by_force(rays)
         assert (expected["body"] >= 0).mean() > 0.8
         assert scene.cast("in_packets", rays).tobytes() == expected.tobytes()
+
+
+def eyes_of(random, bodies, eyes):
+    """Fans ``[eyes]``, most about z, and lines of sight ``[eyes, 20]`` to bodies, from the eye or from elsewhere."""
+    n = len(bodies)
+    own = random.integers(0, n, eyes)
+    inside = random.random((eyes, 1)) < 0.5
+    turn = random.uniform(-np.pi, np.pi, eyes) / 2
+    fans = records(FAN, eyes, axis=(0, 0, 1), forward=(0, 1, 0), ignored=np.where(inside[:, 0], own, -1))
+    fans["origin"] = np.where(inside, bodies.position[own], random.uniform(-9, 9, (eyes, 3)))
+    fans["rotation"][:, 0], fans["rotation"][:, 3] = np.cos(turn), np.sin(turn)
+    tilted = random.random(eyes) < 0.2
+    fans["rotation"][tilted] = random.normal(size=(tilted.sum(), 4))  # of any length
+    fans["reach"] = random.choice([0.0, 2.0, 18.0, np.inf], eyes)
+    fans["mask"] = random.choice([EVERYTHING, 1, 2], eyes)
+    other = random.integers(0, n, (eyes, 20))
+    sights = records(SIGHT, 20 * eyes).reshape(eyes, 20)
+    sights["start"], sights["end"] = fans["origin"][:, None], bodies.position[other]
+    sights["a"], sights["b"], sights["mask"] = fans["ignored"][:, None], other, fans["mask"][:, None]
+    odd = random.random((eyes, 20)) < 0.1
+    sights["start"][odd] = random.uniform(-9, 9, (odd.sum(), 3))
+    sights["end"][random.random((eyes, 20)) < 0.1, :2] = 0
+    sights["end"][random.random((eyes, 20)) < 0.02, 0] = np.nan
+    above = random.random((eyes, 20)) < 0.1  # along z
+    sights["end"][above, :2] = sights["start"][above, :2]
+    return fans, sights
+
+
+def check_eyes(library, random, n, eyes):
+    bodies = random_scene(random, n)
+    plane = bodies.kind == PLANE
+    bodies.rotation[plane | (random.random(n) < 0.4)] = STILL
+    bodies.position[plane, 2] = -7
+    scene = Scene(library, bodies)
+    fans, sights = eyes_of(random, bodies, eyes)
+    hits, clear = scene.look(fans, 30, sights, by_lanes=False)
+    found, free = scene.look(fans, 30, sights, by_lanes=True)
+    assert hits.tobytes() == found.tobytes() and (clear == free).all()
+    assert hits[0].tobytes() == scene.lidar(30, fans[:1])[1].tobytes()
+    assert (clear.reshape(-1) == scene.see(sights.reshape(-1))[0]).all()
+    return (hits["body"] >= 0).mean(), clear.mean()
+
+
+@pytest.mark.parametrize("n", [1, 31, 33, 64])
+def test_eyes_see_side_by_side_what_they_see_one_by_one(library, random, n):
+    """Sectors leave out no shape that a ray meets: the bits of packets, also in several passes of eyes."""
+    means = np.mean([check_eyes(library, random, n, eyes) for eyes in (1, 5, 30)], 0)
+    assert n == 1 or ((means > 0.1) & (means < 0.95)).all()
+
+
+@pytest.mark.full
+def test_many_eyes_see_side_by_side_what_they_see_one_by_one(library, random):
+    for n in (8, 29, 32, 48, 64) * 20:
+        check_eyes(library, random, n, 40)
+
+
+def touching(random, scale, offset, n):
+    """Boxes on a lattice, and rays from points of it to corners of boxes, so that most rays just touch something."""
+    centre, half = np.round(random.uniform(-8, 8, (48, 3))), random.integers(1, 4, (48, 3)) / 2
+    corner = (centre + half * random.choice([-1, 0, 1], (48, 3)))[random.integers(0, 48, n)]
+    origin = np.round(2 * random.uniform(-9, 9, (n, 3))) / 2
+    rays = records(RAY, n, origin=origin * scale + offset, direction=(corner - origin) * scale)
+    rays["reach"] = np.where(random.random(n) < 0.5, 1, np.inf)
+    return Bodies(np.full(48, BOX), half * scale, centre * scale + offset, [STILL] * 48), rays
+
+
+def check_sectors(library, bodies, rays):
+    """A ray that meets a box looks at it, whatever the eye's reach; returns the share of boxes that rays look at."""
+    scene = Scene(library, bodies)
+    pairs = np.repeat(np.arange(len(rays)), len(bodies)), np.tile(np.arange(len(bodies)), len(rays))
+    ray = rays[pairs[0]]
+    meets = cast_each(library, bodies.chosen(pairs[1]), ray["origin"], ray["direction"], ray["reach"])["body"] == 0
+    meets = meets.reshape(len(rays), len(bodies))
+    size = np.linalg.norm(rays["direction"].astype(f64), axis=1)
+    for reach in (np.full(len(rays), np.inf), size, 0.5 * size):
+        looks = scene.sectors(rays, np.minimum(reach, 1e18))
+        assert (looks | ~meets).all()
+    return meets.mean(), looks.mean()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_sectors_leave_out_no_box_that_a_ray_touches(library, random, scale):
+    meets, looks = check_sectors(library, *touching(random, scale, 0.0, 400))
+    assert 0.02 < meets < looks < 0.35
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scale", [1e-36, 1e-18, 1e-9, 1e-3, 0.3, 1.0, 1e3, 1e9, 1e18, 1e36])
+@pytest.mark.parametrize("offset", [0.0, 1e-2, 1e2, 1e5])
+def test_sectors_leave_out_no_box_at_any_scale(library, random, scale, offset):
+    """Also with places that rounding moves, and with directions of odd lengths, along axes and nearly so."""
+    for _ in range(5):
+        bodies, rays = touching(random, scale, offset, 1000)
+        check_sectors(library, bodies, rays)
+        lengths = random.choice([1e-30, 1e-12, 1.0, 1e12, 1e30], (1000, 1))
+        along = np.where(random.random((1000, 3)) < 0.3, random.choice([0.0, -0.0, 1e-30, 1e-8], (1000, 3)), 1.0)
+        with np.errstate(over="ignore"):
+            rays["direction"] = rays["direction"] * lengths * along
+        rays["reach"] = random.choice([1.0, 1e10, np.inf], 1000)
+        check_sectors(library, bodies, rays)
 
 
 def test_a_scene_without_bodies(library):

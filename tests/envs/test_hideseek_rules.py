@@ -198,12 +198,14 @@ def test_outside_of_the_square_costs_ten_and_removes_nobody(x: float, y: float, 
     assert scene.rewards[SEEKER] in (-9, -11)
 
 
-def test_forts_are_hiders_whom_no_seeker_can_reach() -> None:
+@pytest.mark.parametrize("on_lanes", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_forts_are_hiders_whom_no_seeker_can_reach(on_lanes: bool) -> None:
     """A corner behind two elongated boxes, one locked by either team; what is not locked, or leaves a gap, is none."""
     boxes = [(-13.0, 9.0, 0.0, True), (-9.0, 13.9, pi / 2, True)]
     for locked, gap, share in ((True, 0.0, 1 / 3), (False, 0.0, 0.0), (True, 4.0, 0.0)):
         agents = {HIDER: (-14.0, 14.0, 0.0), SEEKER: MIDDLE}
-        scene = Scene(agents, boxes=[boxes[0], (boxes[1][0] + gap, *boxes[1][1:])], walls=ROOM, max_episode_steps=2)
+        things = [boxes[0], (boxes[1][0] + gap, *boxes[1][1:])]
+        scene = Scene(agents, boxes=things, walls=ROOM, max_episode_steps=2, on_lanes=on_lanes)
         for row in range(2):
             if locked:
                 scene.lock("Box", row, (BY_HIDERS, BY_SEEKERS)[row])

@@ -4,8 +4,8 @@ TBS_SYSTEM void sense(World &world, const physics::Pose &pose, const rays::Scene
     const i32 own = i32(row.index);  // agents are the first bodies, things the next ones
     const vec3 eye = pose.position;
     const rays::Fan fan{.origin = eye, .rotation = pose.rotation, .reach = Constants::reach, .ignored = own};
-    rays::lidar(scene, warp, u32(Constants::beams), fan,
-                [&](u32 i, const rays::Hit &hit) { senses.distance[i] = hit.distance; });
+    rays::lidar<rays::Nearest>(scene, warp, u32(Constants::beams), fan,
+                               [&](u32 i, const rays::Nearest &hit) { senses.distance[i] = hit.distance; });
     const Rows<const physics::Pose> agents = world.rows<Agent, const physics::Pose>();
     const Rows<const physics::Pose> things = world.rows<Thing, const physics::Pose>();
     rays::see_all(

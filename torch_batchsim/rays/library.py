@@ -36,6 +36,7 @@ class Rays(Library):
     """Rays: the fragment ``Rays.gather`` prepares a world's bodies for ``rays::cast`` and others in later systems.
 
     An environment lists the library in ``libraries``, and ``Rays.gather`` in each task graph whose systems cast rays.
+    After it in the same graph ``Rays.update`` gathers again only what ``Physics.simulate`` may have moved.
     Archetypes with ``View`` and some of ``depth``, ``segmentation`` and ``picture`` (of the instance,
     ``self.libraries.rays``) are cameras: ``Rays.draw`` fills them. See docs/rays.md.
 
@@ -61,6 +62,7 @@ class Rays(Library):
         ),
     }
     gather = TaskGraph("gather")
+    update = TaskGraph("update")
     draw = TaskGraph("draw")
     constants = Constants(
         width=Option(64, minimum=1, maximum=4096, help="of pictures, pixels"),

@@ -57,6 +57,24 @@ TBS_SYSTEM void sweep(World &world, const physics::Pose &pose, const rays::Scene
     rays::see_all(scene, warp, 3, sight, [&](u32 i, bool clear) { sensors.clear[i] = clear; });
 }
 
+TBS_SYSTEM void survey(World &world, const rays::Scene &scene, Warp &warp) {
+    const Rows<const physics::Pose> visitors = world.rows<Visitor, const physics::Pose>();
+    const Rows<Survey> surveys = world.rows<Visitor, Survey>();
+    rays::look(
+        scene, warp, visitors.count, 20,
+        [&](u32 eye) {
+            return rays::Fan{.origin = visitors[eye].position, .rotation = visitors[eye].rotation, .reach = 12.0f,
+                             .ignored = i32(eye)};
+        },
+        [&](u32 eye, u32 i, const rays::Hit &hit) {
+            surveys[eye].distance[i] = hit.distance;
+            surveys[eye].body[i] = hit.body;
+            surveys[eye].normal[i] = hit.normal;
+        },
+        3, [&](u32 eye, u32 i) { return rays::Sight{visitors[eye].position, visitors[i].position, i32(eye), i32(i)}; },
+        [&](u32 eye, u32 i, bool clear) { surveys[eye].clear[i] = clear; });
+}
+
 TBS_SYSTEM void point(World &world, const physics::Pose &pose, const rays::Scene &scene, Entity self, Ahead &ahead) {
     const vec3 forward = rotate(vec3{0.0f, 1.0f, 0.0f}, pose.rotation);
     const rays::Hit hit = rays::cast(scene, pose.position, forward, 15.0f, 2, rays::body_of(scene, self));

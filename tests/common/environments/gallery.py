@@ -24,6 +24,13 @@ class Sensors(Component):
     clear: boolean[3]
 
 
+class Survey(Component):  # the same, of all visitors side by side
+    distance: f32[20]
+    body: i32[20]
+    normal: vec3[20]
+    clear: boolean[3]
+
+
 class Ahead(Component):
     found: Entity
     distance: f32
@@ -45,7 +52,7 @@ class Gallery(Environment):
     @cached_property
     def archetypes(self):
         eyes = self.libraries.rays
-        sees = (Sensors, Ahead, Seen, View, eyes.depth, eyes.segmentation, eyes.picture)
+        sees = (Sensors, Survey, Ahead, Seen, View, eyes.depth, eyes.segmentation, eyes.picture)
         return [
             Archetype("Visitor", Physics.static, Step, *sees, Reward, count=3),
             Archetype("Stone", Physics.static, count=18),
@@ -53,8 +60,8 @@ class Gallery(Environment):
             Archetype("Wall", Physics.static, count=3),
         ]
 
-    start = TaskGraph("hang", "enter", Rays.gather, "sweep", "point", Rays.draw)
-    step = TaskGraph("walk", "drop", Rays.gather, "sweep", "point", Rays.draw, "close")
+    start = TaskGraph("hang", "enter", Rays.gather, "sweep", "survey", "point", Rays.draw)
+    step = TaskGraph("walk", "drop", Rays.gather, "sweep", "survey", "point", Rays.draw, "close")
     observe = TaskGraph("look")
     observation, action = "Visitor.Seen", "Visitor.Step"
     action_space = Discrete(3)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from environments.gallery import Gallery, Step
+from environments.stool import Stool
 from gymnasium.spaces import Discrete
 from support import assert_same_bits, emulated_cuda, random_actions, snapshot
 
@@ -96,6 +97,14 @@ def test_lidar_returns_bodies_distances_and_normals(gallery: TorchVectorEnv) -> 
     assert spheres > 20 and hits > 300
 
 
+def test_eyes_side_by_side_see_what_each_sees(gallery: TorchVectorEnv) -> None:
+    """`rays::look` of all visitors at once, `rays::lidar` and `rays::see_all` of one after the other."""
+    for sim in (gallery.sim, walked(_library=emulated_cuda("gallery")).sim):
+        for field in ("distance", "body", "normal", "clear"):
+            both = (sim.tensor(f"Visitor.{name}.{field}").numpy() for name in ("Sensors", "Survey"))
+            assert len({values.tobytes() for values in both}) == 1, field
+
+
 def test_groups_and_entities(gallery: TorchVectorEnv) -> None:
     """A ray that looks for coins finds only these, and which one."""
     sim = gallery.sim
@@ -139,6 +148,19 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     done = subprocess.run([sys.executable, "seek.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("on_lanes", [False, True])
+def test_an_update_gathers_what_has_moved(on_lanes: bool) -> None:
+    """Bodies and parts: a ray meets them where it does in a scene that is gathered anew."""
+    env = TorchVectorEnv(Stool(), num_worlds=4, **({"_library": emulated_cuda("stool")} if on_lanes else {}))
+    env.reset(seed=0)
+    found = []
+    for _ in range(12):
+        env.step(torch.zeros(4, dtype=torch.int64))
+        assert (env.sim.tensor("Stool.Glance.distance") == env.sim.tensor("Stool.View.values")[..., 0]).all()
+        found.append(env.sim.tensor("Stool.Glance.distance").clone())
+    assert (found[0] != found[-1]).all()
 
 
 class Bare(Environment):

@@ -434,10 +434,11 @@ def test_a_scene_without_bodies(library):
     assert scene.see(records(SIGHT, 20, end=(1, 0, 0))).all()
 
 
-def test_a_scene_reports_bodies_without_room(library, random):
+@pytest.mark.parametrize("by_lanes", [False, True])
+def test_a_scene_reports_bodies_without_room(library, random, by_lanes):
     """And leaves it out: more bodies than places, more faces than it holds."""
     bodies = random_bodies(random, 80, 8.0, [HULL])
-    scene = Scene(library, bodies)
+    scene = Scene(library, bodies, by_lanes)
     faces = np.array([len(bodies.faces(i)) for i in range(80)])
     assert scene.wanted[0] == 80 and scene.wanted[1] == faces[:64].sum() > 512
     first = int((faces.cumsum() <= 512).argmin())  # the first hull that does not fit

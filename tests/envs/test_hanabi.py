@@ -386,6 +386,7 @@ def test_each_card_is_equally_likely_at_each_place() -> None:
     assert not (env.sim.tensor("Deck.cards").numpy() == decks).all(1).any()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("players", full_but([2], [2, 3, 4, 5]))
 def test_starting_players(players: int) -> None:
     """Whoever starts, player 0's hand is dealt first."""
@@ -610,6 +611,7 @@ def test_penalties(turns: str) -> None:
     assert replaced > 200
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", ["current", "all"])
 def test_after_the_end_any_choice_is_allowed_and_nothing_happens(turns: str) -> None:
     env = hanabi(recorded("small_3").rules, 8, turns=turns)
@@ -630,6 +632,7 @@ def test_after_the_end_any_choice_is_allowed_and_nothing_happens(turns: str) -> 
     assert env.by_world(env.action_mask).all(2).all(1).tolist() == (~mask).tolist()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", ["current", "all"])
 def test_masks_at_ends_with_next_step(turns: str) -> None:
     env = hanabi(recorded("small_3").rules, 8, AutoresetMode.NEXT_STEP, turns=turns)
@@ -684,7 +687,7 @@ def test_spaces(dtype: str) -> None:
         assert (environment.bits, environment.rules.cards) == (rules.bits, rules.cards)
 
 
-@pytest.mark.parametrize("turns", ["current", "all"])
+@pytest.mark.parametrize("turns", full_but(["all"], ["current", "all"]))
 def test_the_state_of_a_world_is_small(turns: str) -> None:
     """Without observations, masks, rewards and actions."""
     sizes = {}
@@ -832,6 +835,7 @@ PICTURED = [
 ]
 
 
+@pytest.mark.full
 def test_odd_states_harm_nobody_else() -> None:
     """Whatever somebody has written into a field, each in a world of its own; others lie between these, and so many
     behind them that a place too far is in one."""

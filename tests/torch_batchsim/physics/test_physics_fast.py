@@ -89,6 +89,7 @@ def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str
         before = after
 
 
+@pytest.mark.full
 def test_two_that_give_way_stop_at_each_other() -> None:
     """Bullets at free plates that turn, of which contacts let some through."""
     run = SceneRun(two("bullet", "plate"), 100)

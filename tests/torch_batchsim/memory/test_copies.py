@@ -44,6 +44,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {"pickle": lambda x: pickle.loads(pickle
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", full_but(["cartpole", "swarm"], ENVIRONMENTS))
 def test_a_copy_goes_on_as_the_original_does(name: str, way: str) -> None:

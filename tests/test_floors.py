@@ -40,8 +40,13 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(module: str, path: Path, for_types: bool = True) -> Iterator[tuple[int, str]]:
+@cache
+def imports(module: str, path: Path, for_types: bool = True) -> tuple[tuple[int, str], ...]:
     """Line and name of each module that a file imports, late imports included."""
+    return tuple(_imports(module, path, for_types))
+
+
+def _imports(module: str, path: Path, for_types: bool) -> Iterator[tuple[int, str]]:
     package = ["torch_batchsim", *module.split(".")] if module else ["torch_batchsim"]
     package = package if path.name == "__init__.py" else package[:-1]
     tree = ast.parse(path.read_text())

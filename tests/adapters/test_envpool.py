@@ -506,6 +506,7 @@ def test_a_fault_leaves_the_other_groups_alone() -> None:
     env.step(np.zeros((3, 3), np.float32), info["env_id"])
 
 
+@pytest.mark.full
 def test_checks_logs_and_the_watchdog_are_those_of_make_vec() -> None:
     env = ours.make("torch_batchsim_tests/Drift-v0", num_envs=2, checks=True, log=5, watchdog=60.0)
     assert (env.config["checks"], env.config["log"], env.config["watchdog"]) == (True, 5, 60.0)

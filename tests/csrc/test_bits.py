@@ -7,6 +7,7 @@ import pytest
 from conftest import pointer
 from support import full_but
 
+pytestmark = pytest.mark.full  # observations of bits, in tests/envs/test_hanabi.py, are in the fast run
 LARGEST = 300
 SIZES = [1, 2, 7, 8, 9, 31, 32, 33, 62, 63, 64, 65, 127, 128, 129, 192, 207, 257, LARGEST]
 

@@ -26,6 +26,7 @@ def coloured(agree, kinds, pairs):
     return same, items, sizes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100, 300])
 def test_a_warp_agrees_with_one_thread(agree, count):
     """Few bodies and many: chains of those that wait, and more constraints of a body than there are colours."""
@@ -43,6 +44,7 @@ def test_a_warp_agrees_with_one_thread(agree, count):
     assert (rest > 0) == (count >= 31) and most >= min(count, 16)
 
 
+@pytest.mark.full
 def test_a_chain_waits_for_its_begin(agree):
     pairs = [(i, i + 1) for i in range(50)]
     same, _, sizes = coloured(agree, [1] * 51, pairs)

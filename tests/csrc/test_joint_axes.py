@@ -104,6 +104,7 @@ def test_a_motor_gives_the_work_of_its_torque(library):
 # ---- drives ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @kinds
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 1.5])
 def test_a_spring_and_its_damping_oscillate(library, kind, ratio):

@@ -126,6 +126,7 @@ def test_a_beam_of_welds_stays_where_it_is(library, count, last):
     assert np.allclose(np.linalg.norm(scene.joints["angular"], axis=-1) / SUBSTEP, arms * GRAVITY, rtol=1e-3)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("substeps", [4, pytest.param(8, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mass", [100.0, *(pytest.param(m, marks=pytest.mark.full) for m in range(80, 120, 2))])
 def test_a_hundred_times_the_mass_hangs_on_a_chain(library, mass, substeps):

@@ -123,6 +123,7 @@ def pairs(kind, count=1_500_000):
     return x, y
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["all bits", "moderate", "near 1"])
 @pytest.mark.parametrize("name", BINARY)
 def test_accuracy_of_two_arguments(library, name, kind):
@@ -222,7 +223,7 @@ BUILDS = {
 }
 
 
-@pytest.fixture(scope="module", params=full_but(["O0", "AVX2"], BUILDS))
+@pytest.fixture(scope="module", params=full_but(["O0"], BUILDS))
 def other_build(compiler, request):
     return compiler.library("math_library.cpp", *BUILDS[request.param])[0]
 
@@ -248,7 +249,8 @@ def test_every_build_gives_the_same_bits(library, other_build, name):
     assert same(call(library[f"loop_{name}"], *points), call(other_build[f"each_{name}"], *points)).all()
 
 
-@pytest.mark.parametrize("machine", full_but(["x86-64-v3"], ["native", "x86-64-v3"]))
+@pytest.mark.full
+@pytest.mark.parametrize("machine", ["native", "x86-64-v3"])
 def test_loops_vectorise(compiler, machine):
     report = compiler.library("math_library.cpp", "-O3", f"-march={machine}", REPORT)[1]
     vectorised = set(map(int, re.findall(r"math_library\.cpp:(\d+):\d+: optimized: loop vectorized", report)))
@@ -259,6 +261,7 @@ def test_loops_vectorise(compiler, machine):
             assert number in vectorised, name[1]
 
 
+@pytest.mark.full
 def test_nvcc_flags_change_nothing(compiler):
     """nvcc makes the same instructions, whatever -fmad and the precision of division and root are."""
     calls = [f"y[i] += tbs::{name}(x[i]);" for name in UNARY + EXACT + CONVERSIONS] + [

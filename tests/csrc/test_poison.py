@@ -83,6 +83,7 @@ def test_errors_of_forbidden_calls_name_the_replacement(compiler):
         assert f"text.cpp:{line}:" in result.stderr and text in result.stderr, (statements[line - first], text)
 
 
+@pytest.mark.full
 def test_nvcc_accepts_the_headers(compiler):
     result = compiler.nvcc(program(*ALLOWED) + KERNEL)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -257,6 +257,7 @@ def test_every_build_gives_the_same_bits(compiler, library):
         assert (draw(library, kind, 10_001, dtype=dtype) == draw(plain, kind, 10_001, dtype=dtype)).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("machine", full_but(["x86-64-v3"], ["native", "x86-64-v3"]))
 def test_loops_over_rows_vectorise(compiler, machine):
     report = compiler.library("random_library.cpp", "-O3", f"-march={machine}", "-fopt-info-vec-optimized")[1]

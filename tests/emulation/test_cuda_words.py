@@ -14,6 +14,8 @@ import pytest
 
 from torch_batchsim.build.emulation import WORDS
 
+pytestmark = pytest.mark.full  # emulated executors, which consist of these words, are in the fast run
+
 HERE = Path(__file__).parent
 LOADER = """
 import ctypes, sys, threading

@@ -269,6 +269,7 @@ def test_hinges_hold_in_the_air() -> None:
         assert beyond_limits(env) < 0.02
 
 
+@pytest.mark.full
 def test_hinges_hold_on_the_ground() -> None:
     """Contacts and hinges are solved in turns, so that a foot that is hit gives way for a moment."""
     env = TorchVectorEnv(Ant(), 40)
@@ -404,6 +405,7 @@ def test_every_executor_gives_the_same_bits() -> None:
 # ---- pictures and training -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_picture_goes_along() -> None:
     env = torch_batchsim.make_vec(Ant, 2, render_mode="rgb_array", reset_noise_scale=0.0)
     env.reset(seed=0)

@@ -15,6 +15,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_levels import AGENTS, GIVEN, levels, make
 from hideseek_state import Array, Bodies, State, matrices, read, sine_and_cosine
+from support import of_today
 from torch_batchsim.envs.hideseek import Level
 
 from torch_batchsim import TorchVectorEnv
@@ -189,8 +190,7 @@ def test_levels_are_clean() -> None:
     assert (np.histogram(state.agents.position[..., :2], 6, (-18, 18))[0] > 200).all()  # all over the square
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", of_today(range(20), 4))  # all in five days
 def test_a_hundred_thousand_levels_are_clean(seed: int) -> None:
     env = make(1000, AutoresetMode.SAME_STEP, max_episode_steps=1)
     env.reset(seed=100 + seed)
@@ -224,7 +224,7 @@ def test_crowded_squares(options: dict[str, Any]) -> None:
     check_doors(state, left_out)
     assert (left_out > 0).any()
     agents = env.num_agents
-    for _ in range(10):
+    for _ in range(2):
         env.step(torch.tensor([5, 9, 6, 1, 0]).repeat(500 * agents, 1))
 
 

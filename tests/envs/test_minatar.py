@@ -115,6 +115,7 @@ GAMES = {
     "space_invaders": Game(SpaceInvaders, "SpaceInvaders", vary=few_aliens),
 }
 WORLDS = 32
+SOME = full_but(["breakout", "seaquest"], GAMES)
 
 
 def chosen(name: str, observations: np.ndarray, random: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -200,7 +201,7 @@ def play(name: str, steps: int, varied: bool, **options: Any) -> SimpleNamespace
     return seen
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_games_are_the_originals(name: str) -> None:
     seen = play(name, 150, varied=True)
     assert seen.reward > 20
@@ -208,7 +209,7 @@ def test_games_are_the_originals(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_100000_steps_are_the_originals(name: str) -> None:
     seen = play(name, 100_000 // WORLDS, varied=False)
     assert seen.episodes > 30
@@ -216,7 +217,7 @@ def test_100000_steps_are_the_originals(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_rare_situations_are_the_originals(name: str) -> None:
     ramps = GAMES[name].environment.parameters.options.keys() & {"difficulty_ramping"}
     options = {"difficulty_ramping": False} if ramps else {}
@@ -232,7 +233,7 @@ DIGESTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_games_are_those_that_were_compared(name: str) -> None:
     env = TorchVectorEnv(GAMES[name].environment(minimal_actions=False), WORLDS, output="numpy")
     observations, _ = env.reset(seed=1)
@@ -246,6 +247,7 @@ def test_games_are_those_that_were_compared(name: str) -> None:
     assert digest == DIGESTS[name]
 
 
+@pytest.mark.full
 def test_observations_in_floats_are_the_same() -> None:
     games = [TorchVectorEnv(GAMES["freeway"].environment(obs_dtype=dtype), 5) for dtype in ("uint8", "float32")]
     for env in games:
@@ -256,7 +258,7 @@ def test_observations_in_floats_are_the_same() -> None:
         assert floats.dtype == torch.float32 and torch.equal(floats.to(torch.uint8), bytes_)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_spaces_and_minimal_actions(name: str) -> None:
     game = GAMES[name]
     minimal = TorchVectorEnv(game.environment(sticky_action_prob=0), 4)
@@ -324,6 +326,7 @@ def test_unknown_games() -> None:
         torch_batchsim.make_vec("torch_batchsim/MinAtar-Pong-v0", num_envs=2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", full_but(["breakout"], GAMES))
 def test_python_has_the_same_bits(name: str) -> None:
     made = GAMES[name].environment()
@@ -331,7 +334,7 @@ def test_python_has_the_same_bits(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_other_executors_have_the_same_bits(name: str) -> None:
     made = GAMES[name].environment()
     program = Program(made)
@@ -352,7 +355,7 @@ def check_same_bits(*sims: Simulator, steps: int) -> None:
         assert_same_bits(snapshot(sim), snapshot(sims[0]))
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_a_picture_shows_every_cell(name: str) -> None:
     env = TorchVectorEnv(GAMES[name].environment(), 2, render_mode="rgb_array")
     observations, _ = env.reset(seed=0)

@@ -156,7 +156,7 @@ def test_numbers_and_lists_may_be_numpys() -> None:
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 12), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 def test_a_drawn_grid_comes_back(width: int, height: int, players: int, data: st.DataObject) -> None:
     """Also with spaces and empty lines around it, which do not count."""
     cells = [(x, y) for x in range(1, width + 1) for y in range(1, height + 1)]
@@ -185,7 +185,7 @@ shipped_text = st.sampled_from(layout_names()).map(lambda name: (SHIPPED / f"{na
 
 
 @given(shipped_text, st.integers(0), st.integers(0, 30), st.text(max_size=5))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 def test_a_broken_file_gives_a_layout_or_a_value_error(text: str, at: int, cut: int, put: str) -> None:
     at %= len(text)

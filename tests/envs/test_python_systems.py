@@ -60,6 +60,7 @@ def test_run_as_python(name: str) -> None:
     agree(name, 310, 3, executor="python")
 
 
+@pytest.mark.crossed
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["cartpole", "overcooked", "swarm"])
 @pytest.mark.parametrize("executor", EXECUTORS["cuda"])

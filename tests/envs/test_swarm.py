@@ -304,6 +304,7 @@ class Scene:
         return self.sim.tensor("Ship.Hull.left")[0].tolist()[: self.count]
 
 
+@pytest.mark.full
 def test_of_two_bullets_in_one_drone_the_older_one_counts() -> None:
     scene = Scene((-0.9, -0.9), (0.9, -0.9))
     drone = scene.drone(0.0, 0.5)
@@ -313,6 +314,7 @@ def test_of_two_bullets_in_one_drone_the_older_one_counts() -> None:
     assert scene.lives(drone, older, younger) == [False, False, True]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("beside", "hit"), [(7, True), (8, False)])
 def test_a_bullet_is_compared_with_the_eight_oldest_in_reach(beside: int, hit: bool) -> None:
     scene = Scene((-0.9, -0.9), drone_speed=1e-6)
@@ -385,6 +387,7 @@ def test_drones_come_at_the_given_rate() -> None:
         before = counts.clone()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("drones", "growths"), full_but([128], [(16, 0), (50, 2), (128, 3)]))
 def test_no_more_come_than_there_may_be(drones: int, growths: int) -> None:
     env = TorchVectorEnv(Swarm(drones=drones, spawn_rate=1e9, hull=1000, drone_speed=1e-4), num_worlds=3)
@@ -402,6 +405,7 @@ def test_no_more_come_than_there_may_be(drones: int, growths: int) -> None:
 CROWDED = {"ships": 8, "reload": 1, "bullet_life": 32, "drone_reload": 16, "spawn_rate": 1e9, "hull": 10**6}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "worlds", "steps", "least"),
     [

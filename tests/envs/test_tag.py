@@ -133,6 +133,7 @@ def test_lanes_compute_the_same_bits(executor: str) -> None:
         assert_same_bits(snapshot(sims[0]), snapshot(sims[1]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cls", [pytest.param(TagGrid, marks=FULL), TAG])
 def test_python_computes_the_same_bits(cls: Any) -> None:
     envs = [TorchVectorEnv(cls(), num_worlds=2, executor=name) for name in ("batch", "python")]

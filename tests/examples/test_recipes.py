@@ -78,6 +78,7 @@ def continuous() -> gymnasium.Env:
     return TransformReward(NormalizeReward(env, gamma=0.99), lambda reward: np.clip(reward, -10, 10))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("make", [discrete, continuous])
 def test_environments_of_cleanrl(make: Callable[[], gymnasium.Env], mode: AutoresetMode) -> None:

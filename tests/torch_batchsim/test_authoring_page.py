@@ -78,7 +78,7 @@ def loaded(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 SHIPS = PAGE.parents[1] / "tests" / "types" / "ships.py"
 
 
-@pytest.mark.parametrize("executor", ["batch", "python"])
+@pytest.mark.parametrize("executor", ["batch", pytest.param("python", marks=pytest.mark.full)])
 def test_ships_shoot_and_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
     (tmp_path / "ships.py").write_text(SHIPS.read_text() + files()["ships.py"])
     ships = loaded("ships", tmp_path, monkeypatch)

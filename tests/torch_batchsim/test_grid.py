@@ -164,6 +164,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         sys.modules.pop("gnats", None)
 
 
+@pytest.mark.full
 def test_rows_that_have_come_or_gone_since_are_a_fault() -> None:
     sim = dust(grains=40)
     sim.tensor("Cloth.Choice.early")[3] = 1

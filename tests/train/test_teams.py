@@ -32,6 +32,7 @@ class UnscoredMelee(ScoredMelee):
 torch_batchsim.register("tests/UnscoredMelee-v0", UnscoredMelee)
 
 
+@pytest.mark.full
 def test_teams_without_a_score_are_warned_of_a_mean_that_hides_who_wins(tmp_path, capsys):
     arguments = [*map(str, SMALL), "--eval-episodes", "4", "--run-dir", str(tmp_path)]
     assert cli.main(["tests/UnscoredMelee-v0", *arguments]) == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeVar
 
 from ..base.numbers import CPP_WORDS
@@ -138,6 +139,12 @@ def parsed_fields(source: Source, first: int, last: int) -> list[Variable]:
         return []
 
 
+@cache
+def _first_operator(marks: str) -> str:
+    """The longest operator of several marks with which these begin; ``""`` for none."""
+    return next((long for long in _LONG if marks.startswith(long)), "")
+
+
 class _Parser:
     def __init__(self, source: Source) -> None:
         self.source, self.tokens = source, source.tokens
@@ -162,7 +169,7 @@ class _Parser:
             if following.start != token.start + len(joined) or following.is_word:
                 break
             joined += following.text
-        return next((long for long in _LONG if joined.startswith(long)), token.text)
+        return _first_operator(joined) or token.text
 
     def take(self, text: str) -> None:
         if self.text() != text:

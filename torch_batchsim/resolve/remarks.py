@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from ..declare.columns import Column
 from ..declare.roles import ENGINE_COMPONENTS, INFO_ROLES, Roles
@@ -11,7 +14,7 @@ from ..declare.schema import Archetype
 from ..errors import SchemaError, warn_at
 from ..read.cpp_text import Source
 from ..read.kinds import Kind, Known, member_kinds
-from ..read.mistakes import Functions, constants, mistakes, structs
+from ..read.mistakes import Functions, Mistake, constants, mistakes, structs
 from ..read.systems import System, declarations_of
 from .nodes import Node
 from .scopes import Scopes
@@ -48,6 +51,45 @@ def warn_of_mistakes(
 
     Raises SchemaError for a line that nobody can mean.
     """
+    sources = list(sources)
+    for number, mistake in _mistakes_in(sources, every, scopes):
+        source = sources[number][1]
+        if mistake.certain:
+            raise SchemaError(f"{source.place(mistake.line)}: {mistake.text}")
+        warn_at(mistake.text, str(source.path), mistake.line)
+
+
+_Mistakes = list[tuple[int, Mistake]]  # with the number of the file
+_Question = tuple[str, str, str]  # namespace, an attribute of ``Known``, name
+# By the texts of files: what ``mistakes`` asked of the declarations, with the answers, and what it found. The next
+# program of the same texts is not read again if its declarations give the same answers: reading takes most of the time
+# that a simulator takes to be made.
+_read: dict[str, list[tuple[dict[_Question, object], _Mistakes]]] = {}
+_MOST_TEXTS, _MOST_ANSWERS = 200, 4
+
+
+def _mistakes_in(
+    sources: Sequence[tuple[str, Source]], every: Sequence[tuple[str, Source]], scopes: Scopes
+) -> _Mistakes:
+    hashed = sha256()
+    for namespace, source in (*every, ("", None), *sources):
+        hashed.update(repr((namespace, str(source.path), source.whole) if source else None).encode())
+    known = {namespace: _known(scopes, namespace) for namespace, _ in sources}
+    remembered = _read.get(hashed.hexdigest(), [])
+    for answers, found in remembered:
+        if all(_answer(known[space], kind, name) == answer for (space, kind, name), answer in answers.items()):
+            return found
+    asked: dict[_Question, object] = {}
+    found = _read_mistakes(sources, every, {space: _noted(each, space, asked) for space, each in known.items()})
+    while len(_read) >= _MOST_TEXTS:
+        _read.pop(next(iter(_read)), None)
+    _read[hashed.hexdigest()] = [(asked, found), *remembered][:_MOST_ANSWERS]
+    return found
+
+
+def _read_mistakes(
+    sources: Sequence[tuple[str, Source]], every: Sequence[tuple[str, Source]], known_to: Mapping[str, Known]
+) -> _Mistakes:
     files = [(namespace, source, declarations_of(source.path, source.whole)) for namespace, source in every]
     functions = Functions(files)
     macros = {
@@ -55,24 +97,47 @@ def warn_of_mistakes(
         for _, source in every
         for macro in source.macros
     }
-    for namespace, source in sources:
-        known = _known(scopes, namespace, functions, macros)
+    found: _Mistakes = []
+    for number, (namespace, source) in enumerate(sources):
         own: dict[str, Mapping[str, Kind]] = {}
-        known.structs = own
+        known = replace(known_to[namespace], functions=functions, macros=macros, structs=own, constants=[])
         for space, each, declared in files:
             if space == namespace:
                 known.constants += [*constants(each, declared)]
                 own.update(structs(each, declared, known))
         for mistake in mistakes(source, declarations_of(source.path, source.whole), known):
-            if mistake.certain:
-                raise SchemaError(f"{source.place(mistake.line)}: {mistake.text}")
-            warn_at(mistake.text, str(source.path), mistake.line)
+            found.append((number, mistake))
+            if mistake.certain:  # which will be raised
+                return found
+    return found
 
 
-def _known(
-    scopes: Scopes, namespace: str, functions: Functions, macros: Mapping[str, frozenset[str]]
-) -> Known:
-    """The names that the text of a namespace may use."""
+def _answer(known: Known, kind: str, name: str) -> object:
+    """What a declaration says of a name, in a form that is equal only to the same answer."""
+    try:
+        answer = getattr(known, kind)(name)
+    except KeyError:
+        return KeyError
+    return (type(answer), [*answer.items()] if isinstance(answer, Mapping) else answer)
+
+
+def _noted(known: Known, namespace: str, asked: dict[_Question, object]) -> Known:
+    """The same that keeps what it is asked."""
+
+    def noting(kind: str) -> Callable[[str], Any]:
+        def ask(name: str) -> Any:
+            question = namespace, kind, name
+            if question not in asked:
+                asked[question] = _answer(known, kind, name)
+            return getattr(known, kind)(name)
+
+        return ask
+
+    return Known(noting("declared"), noting("number"), noting("rows"))
+
+
+def _known(scopes: Scopes, namespace: str) -> Known:
+    """The declarations that the text of a namespace may use."""
 
     def members(text: str) -> Mapping[str, Kind] | None:
         text = text.removeprefix("tbs::")
@@ -104,7 +169,7 @@ def _known(
             raise KeyError(text)
         return None if archetype.dynamic else archetype.count
 
-    return Known(members, number, rows, functions, macros=macros)
+    return Known(members, number, rows)
 
 
 def warn_of_unwritten_outputs(

@@ -271,7 +271,8 @@ def test_episodes_are_truncated_after_their_frames() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("skip", [pytest.param(2, marks=pytest.mark.full), 4])
+@pytest.mark.full
+@pytest.mark.parametrize("skip", [2, 4])
 def test_pictures_do_not_depend_on_which_frames_are_drawn(skip: int) -> None:
     """The last two pictures of a step are those of a console that draws each frame."""
     games, keywords = ("breakout", "seaquest"), {"num_worlds": 4, "num_threads": 1, "noop_max": 0, "obs": "gray"}
@@ -313,6 +314,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
         torch_batchsim.make_vec(Atari, num_worlds=1, **options)
 
 
+@pytest.mark.full
 def test_the_example_of_the_page_runs() -> None:
     text = (Path(__file__).resolve().parents[3] / "docs" / "atari.md").read_text()
     found: dict[str, Any] = {}

@@ -166,6 +166,7 @@ def test_some_games_agree_in_random_play() -> None:
     compare(SOME, 250, seed=1)
 
 
+@pytest.mark.full
 def test_some_games_agree_where_bytes_are_written() -> None:
     reached = compare(SOME, 250, seed=2, write=scribble(2))
     assert sum(rewards > 0 for rewards, _ in reached.values()) >= 4, reached

@@ -119,6 +119,7 @@ def test_colours_and_greys_are_the_brighter_ones_of_two_frames(pal: bool, noise:
     assert (views["rgb"] == both[..., :3]).all() and (views["grey"] == both[..., 3]).all()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("lines", [210, 214, 220, 230, 250])
 @pytest.mark.parametrize("noise", [False, True])
 def test_the_small_picture_is_the_mean_of_areas(lines: int, noise: bool) -> None:
@@ -155,6 +156,7 @@ def test_a_stack_has_the_oldest_frame_first() -> None:
     assert (filled == np.stack([apart[0], apart[0], apart[0], apart[1]])).all()
 
 
+@pytest.mark.full
 def test_executors_and_checked_builds_agree() -> None:
     pictures = drawn(6, 214, steps=2)
     expected = shown(pictures, 214)

@@ -168,6 +168,7 @@ def test_wrong_env_options_are_refused(pairs: list[str], message: str) -> None:
         parse_env_options(pairs, {"num_envs": "--num-envs"})
 
 
+@pytest.mark.full
 def test_env_options_reach_the_environment_and_are_printed(run: Run) -> None:
     options = ("--env-option", "layout=coordination_ring", "--env-option", "obs_dtype=float32")
     result, printed = run("overcooked", "--num-envs", 8, *options)

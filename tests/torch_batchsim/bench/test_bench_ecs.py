@@ -19,6 +19,7 @@ def test_engine_and_baselines_compute_the_same(rows: int, threads: int) -> None:
     ecs.check_same(rows, threads)
 
 
+@pytest.mark.full
 def test_a_tenth_of_the_rows_is_replaced_in_each_step() -> None:
     worlds, rows, steps = 100, 50, 20
     sim = ecs._engine(worlds, rows, 1)

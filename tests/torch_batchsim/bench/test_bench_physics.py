@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import of_today
 
 from torch_batchsim.bench import ants, levels, physics
 from torch_batchsim.bench.beside_mujoco import STEPS, MuJoCoRollout, drift, flown, pushes
@@ -17,8 +18,10 @@ from torch_batchsim.bench.scenes import matrices
 from torch_batchsim.command_line import UsageError
 from torch_batchsim.errors import MissingExtra
 
+MORE = [range(first, first + 196) for first in range(20, 1000, 196)]
 
-@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 1000), marks=pytest.mark.full)])
+
+@pytest.mark.parametrize("seeds", [range(20), *of_today(MORE, 1)])
 def test_levels_have_the_promised_bodies(seeds: range) -> None:
     first = [body.shape for body in levels.level(0).bodies][:16]
     for seed in seeds:

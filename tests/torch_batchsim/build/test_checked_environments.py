@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 import torch
+from support import of_today
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.hideseek import HideSeek
@@ -47,7 +48,7 @@ def test_loops_over_rows_with_nothing_to_check_are_vectors(tmp_path):
     assert len(re.findall(r"run_checked\.h:\d+:\d+: optimized: loop vectorized", said)) >= 2  # push_cart and judge
 
 
-@pytest.mark.parametrize("environment", [HideSeek, Hanabi, Overcooked, Swarm, CartPole])
+@pytest.mark.parametrize("environment", of_today([HideSeek, Hanabi, Overcooked, Swarm, CartPole], 2))
 def test_nothing_is_found_on_cuda_and_bits_are_those_of_an_ordinary_build(environment):
     checked = emulation.load(Program(environment(), Checks()), "graph")
     env = TorchVectorEnv(environment(), num_worlds=2, checks=Checks(), _library=checked)

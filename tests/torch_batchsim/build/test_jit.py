@@ -476,7 +476,7 @@ def component_of(types: list[Any], name: str = "Random_1") -> type[Component]:
     return type(name, (Component,), {"__annotations__": {f"field_{i}": t for i, t in enumerate(types)}})
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(components)
 def test_layouts_are_those_of_c(types: list[Any]) -> None:
     component = component_of(types)

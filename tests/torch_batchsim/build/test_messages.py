@@ -16,7 +16,7 @@ from typing import Any
 import messages
 import pytest
 from gymnasium.spaces import Discrete
-from support import COMPILED, declare
+from support import COMPILED, declare, of_today
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.cartpole.env import CartState
 
@@ -292,8 +292,7 @@ def test_errors_of_authors_do_not_show_the_engines_frames(folder: Path) -> None:
     assert [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)][1:] == ["called"]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", of_today(COMPILED, 6))
 def test_environments_of_ours_have_no_warnings(name: str, tmp_path: Path) -> None:
     program = Program(COMPILED[name]())
     unit = tmp_path / "unit.cpp"

@@ -154,6 +154,7 @@ def test_states_copies_and_kept_singletons() -> None:
         Simulator(Hall(buckets={"width": 0.125}), WORLDS).load_state_dict(state)
 
 
+@pytest.mark.full
 def test_a_resource_and_faults_of_a_library() -> None:
     sim = Simulator(Street(), 3)
     sim.reset(seed=0)
@@ -328,6 +329,7 @@ def with_headers(folder: Path, name: str, number: str) -> type[Library]:
     return library(folder, text, name=name, **held)
 
 
+@pytest.mark.full
 def test_headers_and_macros_are_a_librarys_own(tmp_path: Path) -> None:
     first = with_headers(tmp_path, "first", "(2 * (x))")
     second = with_headers(tmp_path, "second", "(20 * (x))")

@@ -66,6 +66,7 @@ def rows(models: list[Bout], what: str, like: torch.Tensor) -> torch.Tensor:
 # ---- against a model in plain Python -------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("run", full_but(["batch", "two threads"], RUNS))
 def test_agents_leave_one_after_another(run: str, mode: AutoresetMode) -> None:

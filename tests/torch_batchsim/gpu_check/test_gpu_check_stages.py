@@ -61,6 +61,7 @@ def test_stages_of_bits(pretended: Callable[[str], Findings], name: str) -> None
 
 
 @pytest.mark.full
+@pytest.mark.crossed
 @pytest.mark.parametrize("executor", EXECUTORS["cuda"][1:])
 @pytest.mark.parametrize("name", ["garden", "meadow", "decks"])
 def test_other_executors(make_on: Callable[..., Make], name: str, executor: str) -> None:
@@ -86,6 +87,7 @@ def test_long_builds_are_made_in_the_background(
     assert background == hideseek | {("ant", "graph"), ("bodies", "graph")}
 
 
+@pytest.mark.full
 def test_builds_in_the_background_give_the_device_no_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -341,6 +343,7 @@ def other_rows(env: TorchVectorEnv) -> None:
     env.sim.ragged("Plant.Stem.height").values[0] += 1
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     "check",
     [
@@ -360,6 +363,7 @@ def test_checks_notice(check: Callable[..., str], spoil: Callable[[TorchVectorEn
         check(lambda which, after=5: spoiled(spoil, which, after))
 
 
+@pytest.mark.full
 def test_unreported_faults_are_noticed() -> None:
     def silent(name: str, worlds: int, **arguments: Any) -> TorchVectorEnv:
         env = CPU(name, worlds, **arguments)

@@ -64,6 +64,7 @@ class Choice(Component):
     kind: i32
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("device", ["cpu", pytest.param("graph", marks=pytest.mark.full)])
 def test_systems_have_one_meaning_at_the_edges(device: str) -> None:
     lines = [f"    found.{name} = {text};\n" for name, (text, *_) in (EXPRESSIONS | WHOLE).items()]

@@ -44,6 +44,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {"pickle": lambda x: pickle.loads(pickle
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", full_but(["cartpole", "swarm"], ENVIRONMENTS))
 def test_a_copy_goes_on_as_the_original_does(name: str, way: str) -> None:
@@ -191,6 +192,7 @@ def state_of(sim: Simulator) -> list[torch.Tensor]:
     return found
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", full_but(["cartpole", "duel", "zoo"], ENVIRONMENTS))
 @pytest.mark.parametrize("short", [True, False], ids=["short call", "general way"])
 def test_state_that_torch_moves_is_followed(name: str, short: bool) -> None:
@@ -252,7 +254,7 @@ def test_bound_actions_that_torch_moves_are_followed() -> None:
         other.sim.step()
 
 
-@pytest.mark.parametrize("call", ["observe", "inside_step", "tune", "tracing"])
+@pytest.mark.parametrize("call", full_but(["observe"], ["observe", "inside_step", "tune", "tracing"]))
 def test_what_writes_results_once_more_finds_where_torch_has_moved_them(call: str) -> None:
     env, other = TorchVectorEnv(CartPole(), 4), TorchVectorEnv(CartPole(), 4)
     actions = torch.ones(4, dtype=torch.int64)
@@ -354,6 +356,7 @@ class Pull(Component):
     force: f32 = between(-1, 1)
 
 
+@pytest.mark.full
 def test_states_are_equal_whatever_the_bytes_between_fields() -> None:
     """A system that assigns a component copies the padding of its stack; states and snapshots hold zeros there."""
     text = (

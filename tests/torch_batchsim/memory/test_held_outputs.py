@@ -86,6 +86,7 @@ WAYS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("output", ["torch", "numpy"])
 @pytest.mark.parametrize("way", full_but(WAYS.keys() - {"storage"}, WAYS))  # others go through the storage too
 def test_what_a_caller_holds_stays(way: str, output: str) -> None:
@@ -144,6 +145,7 @@ def test_what_is_held_stays_when_outputs_are_bound() -> None:
     assert bytes_of((first, second)) == then
 
 
+@pytest.mark.full
 def test_who_lets_go_pays_no_memory() -> None:
     """Two sets take turns. Spare ones come with what is held, and go when steps do without them."""
     env = made("CartPole")

@@ -46,6 +46,7 @@ def env(request: pytest.FixtureRequest) -> Iterator[TorchVectorEnv]:
     yield TorchVectorEnv(Vault(), num_worlds=WORLDS, **options)
 
 
+@pytest.mark.full
 def test_columns_beyond_two_gigabytes(env: TorchVectorEnv) -> None:
     columns = env.sim.memory.columns
     for name in ("column_Hoard", "column_Shelf_Book", "column_Crates_Crate"):

@@ -214,6 +214,7 @@ def test_a_refused_reset_changes_nothing(walkers: Walkers) -> None:
     messages.refused("reset options", reset, lambda: assert_same_bits(before, snapshot(env.sim)))
 
 
+@pytest.mark.full
 def test_the_simulator_knows_no_mask_by_name(walkers: Walkers) -> None:
     sim = Simulator(walkers()(), 3)
     with pytest.raises(ValueError, match=r"^reset has no option 'reset_mask'; it has: x, pair$"):

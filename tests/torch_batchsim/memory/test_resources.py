@@ -101,6 +101,7 @@ def test_a_bound_resource() -> None:
     assert (sim.tensor("Walker.Reward.value") == 4.0).all()
 
 
+@pytest.mark.full
 def test_state_and_copies() -> None:
     environment = walkers({"Wind.speed": 3.0})
     sim, other = Simulator(environment(), 4), Simulator(environment(), 4)
@@ -115,6 +116,7 @@ def test_state_and_copies() -> None:
         plain.load_state_dict(sim.state_dict())
 
 
+@pytest.mark.full
 def test_they_are_no_memory_of_a_world() -> None:
     with_resources = Simulator(walkers()(), 64).bytes_per_world
     plain = walkers(systems=PLAIN, resources=(), step=TaskGraph("walk"))

@@ -128,6 +128,7 @@ def test_races_by_way_of_helpers_are_refused(helper: str) -> None:
         Program(box(SYSTEMS + text, step=TaskGraph("race")))
 
 
+@pytest.mark.full
 def test_an_order_that_is_used_twice_is_a_fault() -> None:
     text = SYSTEMS + """
     TBS_SYSTEM void twice(World &world, const Order &order, Warp &warp) {
@@ -302,6 +303,7 @@ def test_growth_follows_from_a_world_alone() -> None:
     )
 
 
+@pytest.mark.full
 def test_an_ended_world_drops_what_it_creates() -> None:
     text = SYSTEMS + """
     TBS_SYSTEM void end(World &world, const Order &order, Episode &episode) { episode.terminated = order.rows == 5; }

@@ -233,6 +233,7 @@ def test_archetypes_do_not_depend_on_their_own_number(tmp_path: Path) -> None:
         Program(Looped())
 
 
+@pytest.mark.full
 def test_an_archetype_without_any_is_no_error(tmp_path: Path) -> None:
     text = "TBS_SYSTEM void run(World &world, Clock &clock) {\n"
     text += "world.tables<const Spot, const Act>([&](auto, auto, auto) { clock.time += 1; }); }\n"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from physics_fast import CASES, PAIRS, THIN, Case, bead_on_a_wire, energies, gone_through, towards_each_other, two
+from support import of_today
 
 from torch_batchsim.bench.physics_worlds import SceneRun, simulate
 
@@ -14,8 +15,7 @@ full = pytest.mark.full  # tests/csrc/test_crossing.py has fast tests of what is
 WORLDS, STEPS = 1000, 40
 
 
-@full
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", of_today(CASES, 14), ids=str)
 def test_nothing_gets_through(case: Case) -> None:
     run = SceneRun(case.scene, WORLDS)
     state = run.start()
@@ -35,6 +35,7 @@ def test_nothing_gets_through(case: Case) -> None:
         before = after
 
 
+@pytest.mark.crossed
 @full
 @pytest.mark.parametrize("spin", [20.0, 150.0])
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
@@ -68,6 +69,7 @@ def test_two_that_fly_at_each_other_meet(pair: tuple[str, str]) -> None:
         assert (((state["positions"][:, 0] - state["positions"][:, 1]) * line).sum(1) > 0.0).all()
 
 
+@pytest.mark.crossed
 @full
 @pytest.mark.parametrize("dt", [1 / 30, 1 / 60])
 @pytest.mark.parametrize("pair", THIN, ids="-".join)
@@ -89,6 +91,7 @@ def test_no_centre_gets_through_a_thin_plate_that_gives_way(pair: tuple[str, str
         before = after
 
 
+@pytest.mark.full
 def test_two_that_give_way_stop_at_each_other() -> None:
     """Bullets at free plates that turn, of which contacts let some through."""
     run = SceneRun(two("bullet", "plate"), 100)

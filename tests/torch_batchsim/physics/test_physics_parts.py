@@ -302,6 +302,7 @@ def asleep(run: PartRun, *names: str) -> None:
     assert all((run.of("Pose.position", name) == at).all() for name, at in zip(names, before, strict=True))
 
 
+@pytest.mark.full
 def test_bodies_sleep_and_wake_when_their_parts_change() -> None:
     for change in ("legs go", "legs are short", "the ledge of parts goes down", "a push"):
         ledge = replace(table("ledge", (3.0, 0.0), kind="static"), material=rough(0.5))
@@ -412,6 +413,7 @@ def test_executors_agree(executor: str) -> None:
     assert_same_bits(snapshot(played().sim), snapshot(played(**own).sim))
 
 
+@pytest.mark.full
 def test_a_stool_in_an_environment() -> None:
     """Its mass from C++, what rays and overlaps find, and whom touches name."""
     env = played(steps=0)

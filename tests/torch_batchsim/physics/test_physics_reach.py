@@ -16,6 +16,7 @@ HALF = 0.5
 DEPTH = 0.02 * 2 * HALF  # of the size of a cube
 
 
+@pytest.mark.full
 def test_what_a_force_pushes_stops_at_a_wall() -> None:
     """From rest, before a wall that fills x > 0."""
     scenes = []

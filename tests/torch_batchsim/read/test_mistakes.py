@@ -284,6 +284,7 @@ TBS_SYSTEM void look(World &world, const physics::Pose &pose, Sight &sight, cons
     return Program(made())
 
 
+@pytest.mark.full
 def test_a_lidar_fills_no_field_that_is_too_short() -> None:
     for beams, last in (("16", 15), ("9", 8), ("u32(Constants::beams)", 15), ("2 * 8", 15)):
         says = rf"systems\.h:4: `sight.metres` has 8 elements, and `i` runs from 0 to {last}: `sight.metres\[i\]` lies"

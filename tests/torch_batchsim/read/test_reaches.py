@@ -186,6 +186,7 @@ def test_a_template_without_a_declaration_is_rejected_by_the_reader(tmp_path: Pa
         Program(environment(tmp_path, misspelt, "run"))
 
 
+@pytest.mark.full
 def test_without_a_compiler_that_checks_it_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with nvcc, or without optimisation. Nothing is created, for it would not be settled."""
     text = HIDDEN + "TBS_SYSTEM void run(World &world) { if (world.step() == 2) Maker{world}(); }\n"

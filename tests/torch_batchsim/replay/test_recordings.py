@@ -163,6 +163,7 @@ def test_resets_of_some_worlds_and_writing_are_recorded(tmp_path: Path) -> None:
     assert sum(len(moment.states) for moment in recording._moments) == 4  # at first, and three times later
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 @pytest.mark.parametrize("arguments", [{"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
 def test_recordings_do_not_depend_on_how_outputs_are_delivered(

@@ -90,6 +90,7 @@ def test_each_repetition_has_its_own_random_numbers(tmp_path: Path) -> None:
     assert sims[0].tensor("One.Drawn.times").unique().tolist() == [12]
 
 
+@pytest.mark.full
 def test_a_fault_names_the_system(tmp_path: Path) -> None:
     sim = drawing(tmp_path, Repeat(4, "draw", "fail_at_last"))
     with pytest.raises(WorldFault) as raised:

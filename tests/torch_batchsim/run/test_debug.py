@@ -106,6 +106,7 @@ def calls_of(name: str, action: Callable[[], object]) -> list[int]:
     return found
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 @pytest.mark.parametrize("executor", [None, "per_world", "python"])
 def test_the_same_bits_and_only_this_world_is_reached(
@@ -170,6 +171,7 @@ def refused(sim: torch_batchsim.Simulator, world: Any, kind: type[Exception], me
         pass
 
 
+@pytest.mark.full
 def test_wrong_calls() -> None:
     sim = made(4).sim
     refused(sim, 4, ValueError, "world")

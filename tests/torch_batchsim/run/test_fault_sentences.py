@@ -84,7 +84,7 @@ def environment(**attributes: Any) -> type[Environment]:
     return declare(TEXT, **given)
 
 
-EXECUTORS = full_but(["batch", "per_world"], ["batch", "per_world", "graph", "megakernel"])
+EXECUTORS = full_but(["batch"], ["batch", "per_world", "graph", "megakernel"])
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

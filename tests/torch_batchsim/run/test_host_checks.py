@@ -227,6 +227,7 @@ def steps(env, count):
         env.step(torch.zeros(8, 2, dtype=torch.int64))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.parametrize("which", PLACES)
 def test_an_observation_outside_of_its_space_is_a_fault(which, mode):

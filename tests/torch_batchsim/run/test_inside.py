@@ -132,6 +132,7 @@ def test_a_step_in_parts_is_a_step(mode: str) -> None:
     whole_and_in_parts(whole, parts, 30, mode)
 
 
+@pytest.mark.crossed
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.parametrize("name", full_but([], [name for name in ENVIRONMENTS if name != "hideseek"]))
@@ -142,6 +143,7 @@ def test_a_step_in_parts_is_a_step_in_all_environments(name: str, mode: str) -> 
     whole_and_in_parts(whole, parts, 12, mode)
 
 
+@pytest.mark.crossed
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["cartpole", "zoo", "forge", "melee"])
 @pytest.mark.parametrize("executor", ["graph", "per_world"])

@@ -283,6 +283,7 @@ def test_worlds_are_those_of_tensors() -> None:
     assert torch.equal(sim.tensor("World.step"), torch.tensor([1, 1], dtype=torch.int32))
 
 
+@pytest.mark.full
 def test_the_page_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

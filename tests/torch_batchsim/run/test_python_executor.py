@@ -117,6 +117,7 @@ def test_the_same_bits_and_logs(mode: str, capsys: pytest.CaptureFixture[str]) -
     assert "judged 0" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_faults_are_the_same() -> None:
     said = []
     for env in pair(3):
@@ -128,6 +129,7 @@ def test_faults_are_the_same() -> None:
     assert said[0] == said[1] and "five" in said[0]
 
 
+@pytest.mark.full
 def test_an_assertion_names_its_line() -> None:
     said = []
     for env in pair(2):

@@ -360,7 +360,10 @@ def test_what_is_thinner_than_a_pixel_counts_with_its_share(tmp_path: Path) -> N
     assert (inner[-50:] == blue).all() and (inner[:20] == white).all()
 
 
-@pytest.mark.parametrize("units, height", [(1, 120), (132, 9), (300, 4)])
+@pytest.mark.parametrize(
+    "units, height",
+    [(1, 120), pytest.param(132, 9, marks=pytest.mark.full), pytest.param(300, 4, marks=pytest.mark.full)],
+)
 def test_coloured_area_is_time(units: int, height: int) -> None:
     written, *_ = gpu(seed=units, per_unit=40, units=units)
     trace = Trace(written, (SWING, SWING, SWING), unit="SM", title="GPU", steps=1, blocks_per_unit=8)

@@ -34,7 +34,7 @@ def all_plans(count: int, limits: list[int]) -> list[tuple[Group, ...]]:
     return plans
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(TIMES, TIMES, st.floats(0, 5))
 def test_the_best_groups_are_found(wide: list[float], narrow: list[float], launch: float) -> None:
     count = min(len(wide), len(narrow))
@@ -205,6 +205,7 @@ def test_the_file_of_a_choice_depends_on_what_matters() -> None:
     assert all(cache._OWN_NAME.fullmatch(path.name) for path in paths)
 
 
+@pytest.mark.full
 def test_refusals() -> None:
     sim = Simulator(CartPole(), 4)
     with pytest.raises(RuntimeError, match="call reset"):

@@ -90,6 +90,7 @@ def test_a_divisor_of_zero_is_a_fault_of_its_world(choice: int) -> None:
     assert env.sim.tensor("Player.Numbers.out")[2].item() == -7
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("choice", CASES)
 def test_on_emulated_cuda_too(choice: int) -> None:
     text, says = CASES[choice]

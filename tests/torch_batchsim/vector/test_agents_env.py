@@ -76,12 +76,14 @@ def games(name: str, mode: AutoresetMode, steps: int = 16, **kwargs: Any) -> Non
 # ---- the same games ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("name", all_but_hideseek(sorted(ENVIRONMENTS)))
 def test_results_of_agents_are_those_of_rows(name: str, mode: AutoresetMode) -> None:
     games(name, mode)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kwargs", [{"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
 @pytest.mark.parametrize("name", ["duel", "melee"])
 def test_in_every_kind_of_output(name: str, kwargs: dict[str, Any]) -> None:

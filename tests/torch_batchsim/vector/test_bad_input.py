@@ -1043,6 +1043,7 @@ def test_an_option_that_is_set_has_an_effect_or_is_refused(kind: str) -> None:
                 made.set_attr(name, value)
 
 
+@pytest.mark.full
 def test_attributes_that_are_named_as_options() -> None:
     """Those of the environment come first; a wrapper of the caller's keeps its own; errors of properties stay."""
 

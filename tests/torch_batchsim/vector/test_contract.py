@@ -42,6 +42,7 @@ def leaves(value: Any) -> Iterator[torch.Tensor]:
 # ---- outputs are never the state -----------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("copies", [None, False])
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
 def test_whatever_is_written_into_outputs_the_worlds_go_on_as_before(name: str, copies: bool | None) -> None:
@@ -101,6 +102,7 @@ def test_without_masks_a_call_for_them_raises() -> None:
         env.action_masks()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("turns", ["current", "all"])
 def test_legal_samples_play_hanabi_without_a_fault_in_every_mode(turns: str, mode: AutoresetMode) -> None:
@@ -119,6 +121,7 @@ def test_legal_samples_play_hanabi_without_a_fault_in_every_mode(turns: str, mod
     assert ends >= 8
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("output", ["torch", "numpy"])
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
 def test_samples_are_steps_that_are_taken(name: str, output: str) -> None:
@@ -237,6 +240,7 @@ def check_masks(infos: dict[str, Any], rows: int) -> None:
             check_masks(value, rows)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("copies", [None, False, True])
 @pytest.mark.parametrize("name", ["cartpole", "overcooked", "hanabi", "duel", "melee"])
 def test_infos_of_arrays_have_gymnasiums_masks(name: str, copies: bool | None) -> None:
@@ -262,6 +266,7 @@ def limit_of(env: TorchVectorEnv) -> int:
     return given["horizon"] if "horizon" in given else given["max_episode_steps"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", all_but_hideseek(LIMITED))
 def test_an_episode_is_truncated_at_the_count_that_was_written(name: str, mode: AutoresetMode) -> None:

@@ -42,6 +42,7 @@ def leaves(tree: Any, start: str = "") -> dict[str, np.ndarray]:
     return {start: array(tree)}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", full_but(["cartpole", "hanabi"], [*ENVIRONMENTS, "duel"]))
 def test_rows_that_go_on_have_the_values_of_the_step(name: str, kind: str) -> None:

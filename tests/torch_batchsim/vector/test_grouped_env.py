@@ -72,6 +72,7 @@ def part(outputs: dict[str, torch.Tensor], rows: slice) -> dict[str, torch.Tenso
 # ---- the same worlds -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_order_gives_the_bits_of_one_environment(name: str, mode: AutoresetMode) -> None:
@@ -136,6 +137,7 @@ def test_every_executor_gives_systems_the_number_of_their_world(name: str, execu
     assert_same_bits(of_worlds(snapshot(whole.sim), torch.arange(23) >= 7), snapshot(part.sim))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_of_some_worlds_leaves_the_others_alone(name: str, mode: AutoresetMode) -> None:
@@ -378,6 +380,7 @@ def workers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("torch_batchsim group worker")]
 
 
+@pytest.mark.full
 def test_threads_end_with_the_environment() -> None:
     gc.collect()
     before = len(workers())

@@ -148,6 +148,7 @@ def rows() -> Iterator[Any]:
             yield pytest.param(name, output, mode, marks=[pytest.mark.full] if slow else [])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("name", "output", "mode"), [*rows()], ids=lambda value: getattr(value, "name", value))
 @pytest.mark.usefixtures("pretended")
 @pytest.mark.filterwarnings("ignore")

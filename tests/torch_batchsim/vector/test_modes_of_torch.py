@@ -77,6 +77,7 @@ def same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(torch.equal(a, b) and a.dtype == b.dtype and not b.is_inference() for a, b in pairs)
 
 
+@pytest.mark.crossed
 @by_mode
 @pytest.mark.parametrize("name", full_but(["cartpole", "overcooked"], ENVIRONMENTS))
 @pytest.mark.parametrize("short", [True, False], ids=["short call", "general way"])
@@ -157,6 +158,7 @@ def trained(config: Any, mode: str | None = None) -> tuple[torch.Tensor, ...]:
     return score.returns, *(p.detach().clone() for p in trainer.groups[0].agent.parameters())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     "config",
     [
@@ -196,6 +198,7 @@ def refused() -> dict[str, Callable[[TorchVectorEnv, torch.Tensor], Any]]:
     }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", refused())
 @pytest.mark.parametrize("short", [True, False])
 def test_tensors_without_memory_are_refused(kind: str, short: bool) -> None:

@@ -100,6 +100,7 @@ def test_make_vec_by_id(id: str) -> None:
     assert before == (CartPole.metadata, VectorEnv.metadata, TorchVectorEnv.metadata)
 
 
+@pytest.mark.full
 def test_num_worlds_counts_worlds_and_num_envs_rows() -> None:
     for counts in ({"num_worlds": 4}, {"num_envs": 12}, {"num_envs": 12, "num_worlds": 4}):
         env = TorchVectorEnv(Duel(fighters=3), **counts)
@@ -286,6 +287,7 @@ def test_seeds() -> None:
     assert not any(equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
 @pytest.mark.parametrize("per", ["row", "world"])
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
@@ -324,6 +326,7 @@ def test_reset_mask_with_a_seed_seeds_those_worlds() -> None:
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("output", ["torch", "numpy"])
 @pytest.mark.parametrize("name", SMALL)
 def test_with_copy_false_outputs_are_in_one_place(name: str, output: str) -> None:
@@ -343,6 +346,7 @@ def test_with_copy_false_outputs_are_in_one_place(name: str, output: str) -> Non
     assert (again[1] == 7).all()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", SMALL)
 def test_results_stay_until_the_step_after_the_next_one(name: str, mode: AutoresetMode) -> None:
@@ -443,6 +447,7 @@ def comparable(torch_result: Any, result: Any) -> Any:
     return (*result[:-1], infos)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("output", ["torch", "numpy"])
 @pytest.mark.parametrize("name", SMALL)
 def test_copies_are_the_users(name: str, output: str) -> None:
@@ -531,6 +536,7 @@ def like(value: Any) -> Any:
     return torch.full_like(value, 1 if value.dtype == torch.bool else 77)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_rollout_is_written_in_place(name: str, mode: AutoresetMode) -> None:
@@ -623,6 +629,7 @@ def test_infos_are_a_dict_of_ones_own_each_time() -> None:
         infos["mine"] = 1
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", all_but_hideseek(ENVIRONMENTS))
 def test_slots_hold_a_rollout(name: str, mode: AutoresetMode) -> None:

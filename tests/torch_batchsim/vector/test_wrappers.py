@@ -77,6 +77,7 @@ def test_our_wrappers_pass_on_whatever_the_environment_has(wrap: Callable[[Vecto
 # ---- episode statistics --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: m.name)
 # gymnasium's do not know who is active.
 @pytest.mark.parametrize("name", all_but_hideseek(sorted({*ENVIRONMENTS} - {"melee"})))

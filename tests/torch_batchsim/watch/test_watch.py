@@ -206,6 +206,7 @@ def test_two_pages_one_that_leaves_and_a_slow_one() -> None:
         assert slow.frame(lambda frame: frame["step"] >= seen)
 
 
+@pytest.mark.full
 def test_texts_that_always_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a style of its own: a page is told to forget, before memory grows without end."""
 
@@ -337,6 +338,7 @@ def test_faults_are_told_and_their_worlds_begin_again() -> None:
         assert Page(viewer.url).hello["faults"] == [fault]  # a page that comes later
 
 
+@pytest.mark.full
 def test_an_authors_mistake_in_a_scene_is_told() -> None:
     class Wrong(CartPole):
         def scene(self, world: Any) -> Any:

@@ -94,7 +94,13 @@ def test_the_gradient_of_the_policy_is_that_of_the_weighed_log_probabilities(toy
 
 @pytest.mark.parametrize(
     "others",
-    [{}, {"memory": "lstm", "memory_size": 4}, {"policies": "teams", "norm_reward": True}, {"norm_obs": True}],
+    [
+        {"norm_obs": True},
+        *(
+            pytest.param(others, marks=pytest.mark.full)
+            for others in ({}, {"memory": "lstm", "memory_size": 4}, {"policies": "teams", "norm_reward": True})
+        ),
+    ],
 )
 def test_it_goes_on_to_the_bit_with_agents_that_come_and_go(others):
     assert_goes_on_to_the_bit(lambda: melee_trainer(algorithm="a2c", **others))

@@ -62,6 +62,7 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, activation, last, rows)
         assert torch.equal(Perceptron(network)(inputs), outputs)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.2, 0.29, 0.31])
 @pytest.mark.parametrize("sizes", [(520, 64, 6), (658, 256, 256, 20), (32, 100, 1), (45, 3), (2000, 130, 5)])
 def test_inputs_that_are_mostly_zeros(sizes, share):
@@ -291,6 +292,7 @@ def made_sequences(flat, steps, rows, agent):
     return batch._replace(ends=torch.rand(steps, rows) < 0.3, actor_hidden=hidden[0], critic_hidden=hidden[1])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("samples", [1, 37, 500])
 @pytest.mark.parametrize(("masked", "active"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -330,6 +332,7 @@ def exact_loss(agent, batch, config):
     return policy_loss, value_loss, entropy, torch.zeros(len(acts)).double().masked_scatter(acts, log_ratio), gradient
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("samples", [2, 37, 500])
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize("space", BOXES, ids=str)
@@ -507,6 +510,7 @@ def test_other_networks_are_torchs():
     assert fits == [True, False, False, True]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize(("steps", "rows"), [(1, 1), (7, 5), (4, 50)])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -565,6 +569,7 @@ def test_advantages_are_those_of_torch(steps, rows, monkeypatch):
     assert found.isnan().any(0).nonzero().flatten().tolist() == ([3] if rows > 1 else [])
 
 
+@pytest.mark.full
 def test_the_kernel_of_advantages_has_the_bits_of_the_cpu(monkeypatch):
     """csrc/host/advantages.cu, run by g++."""
     source = (jit.CSRC / "host" / "advantages.cu").read_text()

@@ -71,7 +71,7 @@ def rollouts(draw):
 
 
 @given(rollouts())
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_advantages_go_from_one_step_that_counts_to_the_next(rollout):
     *series, gamma, gae_lambda, active = rollout
     advantages, plain = (generalised_advantages(*series, gamma, gae_lambda, who) for who in (active, None))

@@ -73,6 +73,7 @@ def test_each_seed_is_a_run_and_all_have_one_curve_and_summary(tmp_path, monkeyp
     assert steps_of(tmp_path / "again") == {"seed3": 256, "seed4": 256}
 
 
+@pytest.mark.full
 def test_a_seed_that_fails_does_not_lose_the_others(tmp_path, fails, capsys):
     folder = tmp_path / "run"
     fails |= {2: RunError("it was not finite"), 3: OSError("it was no more")}

@@ -77,7 +77,7 @@ def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_pat
     assert ("times the speed" in capsys.readouterr().out) == ("--tune" in arguments)
 
 
-@pytest.mark.parametrize("policy", [[], ["--eval-stochastic"]])
+@pytest.mark.parametrize("policy", [[], pytest.param(["--eval-stochastic"], marks=pytest.mark.full)])
 def test_a_video_shows_an_episode_and_changes_no_outcome(policy, trained, tmp_path, capsys):
     for name, arguments in (("plain", []), ("filmed", ["--video", tmp_path / "game.gif"])):
         arguments = [*policy, *arguments, "--eval-episodes", 10, "--summary", tmp_path / name]
@@ -372,6 +372,7 @@ def test_env_options_reach_the_environment_and_the_checkpoint(tmp_path):
     assert json.loads((tmp_path / "eval.json").read_text())["eval_length_mean"] == 7
 
 
+@pytest.mark.full
 def test_an_option_of_the_environment_may_go_by_its_own_name(tmp_path, capsys):
     options = ("--layout", "coordination_ring", "--horizon=20", "--random-start", "--shaping-factor", "0.5")
     assert run("overcooked", *SMALL, *options, "--run-dir", tmp_path) == 0

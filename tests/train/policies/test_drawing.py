@@ -53,6 +53,7 @@ def test_actions_and_log_probabilities(seen, space, masked):
         torch.testing.assert_close(log_probs(agent, outputs, acted, allowed), present)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("comes_and_goes", [False, True])
 @pytest.mark.parametrize("space", CHOICES, ids=str)
 @pytest.mark.parametrize("seen", [NUMBERS, BYTES], ids=["numbers", "bytes"])

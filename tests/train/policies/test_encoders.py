@@ -118,7 +118,7 @@ def test_a_seed_means_the_same_networks_with_all_kinds():
     assert all(torch.equal(a[name], b[name]) for name in a) and torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("memory", ["none", "lstm"])
+@pytest.mark.parametrize("memory", ["none", pytest.param("lstm", marks=pytest.mark.full)])
 def test_all_kinds_train_and_resume_to_the_bit(toy_env, memory):
     space = spaces.Dict(
         picture=spaces.Box(0, 255, (4, 4, 3), np.uint8), set=spaces.Box(-1, 1, (3, 2), np.float32),

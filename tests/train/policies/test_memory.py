@@ -55,6 +55,7 @@ def assert_close_in_float64(cell, inputs, past, by):
         assert (a - b).abs().max() <= 3e-6 * (1 + b.abs().max())
 
 
+@pytest.mark.crossed
 @KINDS
 @pytest.mark.parametrize("comes_and_goes", [False, True])
 @pytest.mark.parametrize(("steps", "rows"), [(1, 1), (1, 7), (9, 1), (12, 25), (5, 61)])

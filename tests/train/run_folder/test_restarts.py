@@ -90,7 +90,9 @@ def flip(path: Path) -> None:
 # ---- going on --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(n, marks=pytest.mark.full) for n in (signal.SIGHUP, signal.SIGUSR1))]
+)
 def test_a_signal_saves_and_the_same_command_goes_on(
     number: int, whole: Path, at: dict[int, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +129,7 @@ def sends(number: int) -> Callable[..., None]:
     return work
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 @pytest.mark.parametrize("work", ["make_part", "random_baseline", "_describe"])
 def test_a_signal_before_the_first_step_costs_nothing(
@@ -150,6 +153,7 @@ def test_a_signal_before_the_first_step_costs_nothing(
     assert capsys.readouterr().err == f"{says}--resume auto goes on from {path} of 1,280 steps, as before\n"
 
 
+@pytest.mark.full
 def test_a_signal_in_the_evaluation_leaves_it_to_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -307,6 +311,7 @@ def test_a_training_that_was_finished_is_evaluated_once(tmp_path: Path, capsys: 
     assert "evaluation" not in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_seeds_go_on_with_the_same_command(
     at: dict[int, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

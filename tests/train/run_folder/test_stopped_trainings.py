@@ -140,6 +140,7 @@ def no_space(*_):
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.full
 def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path, monkeypatch, capsys):
     calls, fsync, whole, stopped = [], os.fsync, tmp_path / "whole", tmp_path / "stopped"
     steps = [*SMALL, "--total-steps", "4096", "--checkpoint-every", "7"]

@@ -11,16 +11,8 @@ from pathlib import Path
 
 _GXX = re.compile(r"(.*-)?g\+\+(-[\d.]+)?")  # and not clang++, which handles precompiled headers in another way
 _SCRIPT = """#!/bin/sh
-# Calls the compiler, in English, and keeps the call and its messages. Our units use nothing of torch's libraries, whose
-# tables the linker would read for longer than it takes to link.
+# Calls the compiler, in English, and keeps the call and its messages.
 said={log}.$$
-for word; do
-    shift
-    case "$word" in
-        -lc10|-ltorch|-ltorch_cpu|-ltorch_python) ;;
-        *) set -- "$@" "$word" ;;
-    esac
-done
 printf '$ %s\\n' {compiler}" $*" >>{log}
 LC_ALL=C {compiler} "$@" 2>"$said"
 code=$?

@@ -17,14 +17,19 @@ TBS_FUNCTION u8 add_columns(i32 x, i32 move) {
     return u8(x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x);
 }
 
-// Columns that HMOVE adds, of the motion and the cycle of the line: late ones move less far.
-TBS_FUNCTION i32 motion_of(u32 value, i32 cycle) {
-    constexpr i8 low[21] = {-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6};
-    constexpr i8 late[20] = {6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8};
-    const i32 whole = value < 8 ? -i32(value) : 16 - i32(value);
-    if (cycle == 75) return whole;
-    if (cycle > 54) return min(0, whole + late[cycle - 55]);
-    return cycle > 20 ? 0 : max(whole, i32(low[cycle]));
+// What HMOVE makes of a motion: it adds `more`, and keeps within `least` and `most`.
+struct Motions {
+    i32 more, least, most;
+};
+
+// By the cycle of the line: late ones move less far.
+TBS_FUNCTION Motions motions_at(i32 cycle) {
+    TBS_CONSTANT i8 low[21] = {-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6};
+    TBS_CONSTANT i8 late[20] = {6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8};
+    if (cycle <= 20) return {0, low[cycle], 8};
+    if (cycle == 75) return {0, -8, 8};
+    if (cycle > 54) return {late[cycle - 55], -16, 0};
+    return {0, 0, 0};
 }
 
 TBS_CALLED void move_objects(Machine &machine, i32 clock) {
@@ -33,14 +38,17 @@ TBS_CALLED void move_objects(Machine &machine, i32 clock) {
     hold_until(machine, clock);
     catch_up(machine);
     if (machine.facts.comb && (cycle <= 20 || cycle == 75)) tia.comb = 1;
-    for (u32 i = 0; i < 5; ++i) {
-        const i32 motion = motion_of(tia.motion[i], cycle);
-        if (motion == 0) continue;
+    const Motions motions = motions_at(cycle);
+    u32 any = motions.least > 0 || motions.more != 0;
+    for (u32 i = 0; i < 5; ++i) any |= tia.motion[i];
+    for (u32 i = 0; any && i < 5; ++i) {
+        const i32 whole = tia.motion[i] < 8 ? -i32(tia.motion[i]) : 16 - i32(tia.motion[i]);
+        const i32 motion = clamp(whole + motions.more, motions.least, motions.most);
         tia.x[i] = add_columns(tia.x[i], motion);
-        touch(machine, 1u << i);
+        machine.dirty |= u32{motion != 0} << i;
     }
     if (tia.skip_first[0] | tia.skip_first[1] | tia.star | tia.star_shape) {
-        touch(machine, 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0);
+        machine.dirty |= 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0;
         tia.skip_first[0] = tia.skip_first[1] = 0;
         tia.star = tia.star_shape = 0;
     }
@@ -92,10 +100,11 @@ TBS_CALLED void set_graphics(Machine &machine, u32 player, u8 value, i32 clock) 
     Tia &tia = machine.tia;
     hold_until(machine, clock + 1);
     const u32 other = 1 - player;
-    const bool same = tia.graphics[player] == value && tia.delayed[other] == tia.graphics[other] &&
-                      (player == 0 || tia.ball_delayed == tia.ball_on);
-    if (same) return;
-    change(machine, 1u << PLAYER0 | 1u << PLAYER1 | (player == 1 ? 1u << BALL : 0));
+    u32 objects = 0;  // that will look different
+    if (tia.graphics[player] != value && !tia.vertical_delay[player]) objects |= 1u << (PLAYER0 + player);
+    if (tia.delayed[other] != tia.graphics[other] && tia.vertical_delay[other]) objects |= 1u << (PLAYER0 + other);
+    if (player == 1 && tia.ball_delayed != tia.ball_on && tia.vertical_delay[2]) objects |= 1u << BALL;
+    if (objects) change(machine, objects);
     tia.graphics[player] = value;
     tia.delayed[other] = tia.graphics[other];
     if (player == 1) tia.ball_delayed = tia.ball_on;

@@ -180,7 +180,7 @@ struct Processor {
     // A pointer in page zero; one at 0xFF has its high byte at 0x100.
     TBS_METHOD u32 pointer(u32 where) {
         const u32 first = at_zero_page(where);
-        if (where == 0xFF) return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
+        if (where == 0xFF) [[unlikely]] return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
         return first | u32{read_zero_page(machine, where + 1, first, cycle)} << 8;
     }
     TBS_METHOD u32 pointer_by_x() { return pointer((low() + x) & 0xFF); }
@@ -207,7 +207,7 @@ struct Processor {
     }
     TBS_METHOD void put_zero_page(u32 address, u32 value, bool after_read = true) {
         address &= 0xFF;
-        if (address & 0x80) {
+        if (address & 0x80) [[unlikely]] {
             machine.ram.bytes[address - 0x80] = u8(value);
         } else {
             put_tia(address, value, after_read);
@@ -215,7 +215,7 @@ struct Processor {
     }
     TBS_METHOD void put_tia(u32 address, u32 value, bool after_read) {
         const u32 number = address & 0x3F;
-        if (cycle >= machine.cycle_limit) {
+        if (cycle >= machine.cycle_limit) [[unlikely]] {
             machine.over = true;
             left = 0;
         }
@@ -223,7 +223,7 @@ struct Processor {
             if (after_read) cycle = next_line(machine, cycle);
         } else {
             write_tia(machine, number, u8(value), cycle);
-            if (number == VSYNC && machine.over) left = 0;
+            if (number == VSYNC && machine.over) [[unlikely]] left = 0;
         }
     }
 
@@ -396,7 +396,7 @@ struct Processor {
 
     // Fetches the instruction; through the bus where reading has effects.
     TBS_METHOD void fetch() {
-        if (place >= machine.code_size) {
+        if (place >= machine.code_size) [[unlikely]] {
             const u32 address = pc();
             const bool found = find_code(machine, address);
             place = address - machine.code_first;
@@ -627,7 +627,7 @@ struct Processor {
                 case 0xFC: nop(absolute_by(x)); break;
 
                 default:  // halts
-                    machine.jam = u8(opcode());
+                    machine.jam = u8(bytes);
                     machine.over = true;
                     left = 0;
                     break;

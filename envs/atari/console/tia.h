@@ -39,13 +39,15 @@ TBS_CALLED void move_objects(Machine &machine, i32 clock) {
     catch_up(machine);
     if (machine.facts.comb && (cycle <= 20 || cycle == 75)) tia.comb = 1;
     const Motions motions = motions_at(cycle);
-    u32 any = motions.least > 0 || motions.more != 0;
-    for (u32 i = 0; i < 5; ++i) any |= tia.motion[i];
-    for (u32 i = 0; any && i < 5; ++i) {
+    const bool rest = motions.least <= 0 && motions.more == 0;  // those without motion
+    TBS_UNROLL
+    for (u32 i = 0; i < 5; ++i) {
+        if (rest && tia.motion[i] == 0) continue;
         const i32 whole = tia.motion[i] < 8 ? -i32(tia.motion[i]) : 16 - i32(tia.motion[i]);
         const i32 motion = clamp(whole + motions.more, motions.least, motions.most);
+        if (motion == 0) continue;
         tia.x[i] = add_columns(tia.x[i], motion);
-        machine.dirty |= u32{motion != 0} << i;
+        machine.dirty |= 1u << i;
     }
     if (tia.skip_first[0] | tia.skip_first[1] | tia.star | tia.star_shape) {
         machine.dirty |= 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0;
@@ -96,18 +98,32 @@ TBS_CALLED void place_small(Machine &machine, u32 object, i32 clock) {
     if (object == MISSILE0) tia.star_shape = 0;
 }
 
-TBS_CALLED void set_graphics(Machine &machine, u32 player, u8 value, i32 clock) {
-    Tia &tia = machine.tia;
-    hold_until(machine, clock + 1);
-    const u32 other = 1 - player;
-    u32 objects = 0;  // that will look different
-    if (tia.graphics[player] != value && !tia.vertical_delay[player]) objects |= 1u << (PLAYER0 + player);
-    if (tia.delayed[other] != tia.graphics[other] && tia.vertical_delay[other]) objects |= 1u << (PLAYER0 + other);
-    if (player == 1 && tia.ball_delayed != tia.ball_on && tia.vertical_delay[2]) objects |= 1u << BALL;
-    if (objects) change(machine, objects);
+// GRP0 or GRP1, where `objects` will look different.
+template <u32 player>
+TBS_FUNCTION void keep_graphics(Tia &tia, u8 value) {
+    constexpr u32 other = 1 - player;
     tia.graphics[player] = value;
     tia.delayed[other] = tia.graphics[other];
     if (player == 1) tia.ball_delayed = tia.ball_on;
+}
+
+template <u32 player>
+TBS_CALLED void change_graphics(Machine &machine, u32 objects, u8 value) {
+    change(machine, objects);
+    keep_graphics<player>(machine.tia, value);
+}
+
+template <u32 player>
+TBS_CALLED void set_graphics(Machine &machine, u8 value, i32 clock) {
+    Tia &tia = machine.tia;
+    constexpr u32 other = 1 - player;
+    hold_until(machine, clock + 1);
+    const u32 own = u32{tia.graphics[player] != value} & ~u32{tia.vertical_delay[player]};
+    const u32 late = u32{tia.delayed[other] != tia.graphics[other]} & tia.vertical_delay[other];
+    const u32 ball = player == 1 ? u32{tia.ball_delayed != tia.ball_on} & tia.vertical_delay[2] : 0;
+    const u32 objects = own << (PLAYER0 + player) | late << (PLAYER0 + other) | ball << BALL;
+    if (objects) return change_graphics<player>(machine, objects, value);
+    keep_graphics<player>(tia, value);
 }
 
 // A register of one byte that objects depend on.
@@ -119,9 +135,9 @@ TBS_CALLED void set(Machine &machine, u8 &byte, u8 value, u32 objects, i32 clock
 }
 
 TBS_CALLED void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
-    const i32 cycle = clock_of_line(machine.tia, clock) / 3 & 3;
-    const i32 acts = clock + (cycle == 0 ? 4 : cycle == 1 ? 5 : cycle == 2 ? 2 : 3);
-    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, acts);
+    const u32 cycle = u32(clock - machine.tia.frame) / 3 & 3;  // as in the line, which has 76
+    const i32 later = 0x3254 >> (4 * cycle) & 15;              // by the cycle 4, 5, 2, 3
+    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, clock + later);
 }
 
 TBS_CALLED void set_color(Machine &machine, u32 which, u8 value, i32 clock) {
@@ -240,8 +256,8 @@ TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
         case 0x12:
         case 0x13:
         case 0x14: return place_small(machine, MISSILE0 + number - 0x12, clock);
-        case 0x1B:
-        case 0x1C: return set_graphics(machine, number - 0x1B, value, clock);
+        case 0x1B: return set_graphics<0>(machine, value, clock);
+        case 0x1C: return set_graphics<1>(machine, value, clock);
         case 0x1D:
         case 0x1E: {
             const u32 missile = number - 0x1D;

@@ -320,7 +320,8 @@ class Atari(Environment):
     @cached_property
     def singletons(self) -> list[type[Component]]:
         size = (2, self.lines, 160) if self.draws else (1, 1, 1)
-        small = [component("Stack", pixels=u8[self.constants.stack * 84 * 84])] if self.constants.obs == "84x84" else []
+        ring = component("Stack", pixels=u8[self.constants.stack * 84 * 84], newest=u8)
+        small = [ring] if self.constants.obs == "84x84" else []
         return [
             *(Cpu, Ram, Riot, Tia, Cartridge, Game, Past, Session),
             component("CartridgeRam", bytes=u8[128 if self.constants.dpc or self.constants.cartridge_ram else 4]),

@@ -1,5 +1,6 @@
 // Systems of a console: it starts, and plays a step of several frames.
 
+#include "eight.h"
 #include "rules.h"
 #include "console/machine.h"
 #include "console/riot.h"

@@ -16,13 +16,23 @@ TBS_FUNCTION u32 collisions_of(const u64 (&lit)[OBJECTS]) {
     return found;
 }
 
-// Of objects that show, by bits, the pairs: all but those with an object that does not show.
+// By sets of objects that show, as bits, the pairs: all but those with an object that does not show.
+struct Pairs {
+    u16 of[1u << OBJECTS] = {};
+
+    TBS_METHOD constexpr Pairs() {
+        constexpr u32 of_object[OBJECTS] = {0x4036, 0x40C9, 0x8303, 0x8C0C, 0x1AA0, 0x1550};
+        for (u32 on = 0; on < 1u << OBJECTS; ++on) {
+            u32 pairs = 0xDFFF;
+            for (u32 i = 0; i < OBJECTS; ++i) pairs &= ~of_object[i] | (0 - (on >> i & 1));
+            of[on] = u16(pairs);
+        }
+    }
+};
+
 TBS_FUNCTION u32 pairs_of(u32 on) {
-    constexpr u32 of_object[OBJECTS] = {0x4036, 0x40C9, 0x8303, 0x8C0C, 0x1AA0, 0x1550};
-    u32 pairs = 0xDFFF;
-    TBS_UNROLL
-    for (u32 i = 0; i < OBJECTS; ++i) pairs &= ~of_object[i] | (0 - (on >> i & 1));
-    return pairs;
+    TBS_CONSTANT Pairs pairs;
+    return pairs.of[on];
 }
 
 // The bits [first, end) of the columns of a word, which begins at column 64 * word.
@@ -33,79 +43,81 @@ TBS_FUNCTION u64 part_of(i32 first, i32 end, i32 word) {
 
 TBS_FUNCTION void collide(Machine &machine, i32 first, i32 end) {
     for (i32 word = first >> 6; word <= (end - 1) >> 6; ++word) {
-        const u64 part = part_of(first, end, word);
-        u64 lit[OBJECTS], any = 0, several = 0;
-        for (u32 i = 0; i < OBJECTS; ++i) {
-            lit[i] = machine.columns[i].words[word] & part;
-            several |= any & lit[i];
-            any |= lit[i];
-        }
-        if (several) machine.tia.collisions = u16(machine.tia.collisions | collisions_of(lit));
+        const u64 part = part_of(first, end, word) & machine.several.words[word];
+        if (!part) continue;
+        u64 lit[OBJECTS];
+        for (u32 i = 0; i < OBJECTS; ++i) lit[i] = machine.columns[i].words[word] & part;
+        machine.tia.collisions = u16(machine.tia.collisions | collisions_of(lit));
     }
 }
 
 // Each of the lowest 8 bits as a byte of zeros or ones, the lowest first.
-TBS_FUNCTION u64 bytes_of(u32 bits) {
-    const u64 spread = u64{bits & 0x7F} * 0x0002040810204081 | u64{bits & 0x80} << 49;
+struct Spread {
+    u64 of[256] = {};
+
+    TBS_METHOD constexpr Spread() {
+        for (u32 bits = 0; bits < 256; ++bits) {
+            for (u32 i = 0; i < 8; ++i) of[bits] |= u64{bits >> i & 1} * 0xFF << (8 * i);
+        }
+    }
+};
+
+TBS_FUNCTION u64 bytes_of(u64 bits) {
+#ifdef TBS_ON_DEVICE  // where lanes would read a table one after the other
+    const u64 spread = (bits & 0x7F) * 0x0002040810204081 | (bits & 0x80) << 49;
     return (spread & 0x0101010101010101) * 0xFF;
+#else
+    TBS_CONSTANT Spread spread;
+    return spread.of[bits & 0xFF];
+#endif
 }
 
-TBS_FUNCTION void store_eight(u8 *to, u64 bytes) {
-    TBS_UNROLL
-    for (u32 i = 0; i < 8; ++i) to[i] = u8(bytes >> (8 * i));
-}
-
-TBS_FUNCTION u64 load_eight(const u8 *from) {
-    u64 bytes = 0;
-    TBS_UNROLL
-    for (u32 i = 0; i < 8; ++i) bytes |= u64{from[i]} << (8 * i);
-    return bytes;
-}
-
+// The background, then what is lit, eight columns at a time.
 TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
     const Tia &tia = machine.tia;
-    if (tia.blanked) {
-        for (i32 x = first; x < end; ++x) line[x] = 0;
-        return;
+    const u8 color = tia.blanked ? 0 : tia.colors[3];
+    if (end - first == WIDTH) {
+        for (i32 x = 0; x < WIDTH; ++x) line[x] = color;
+    } else {
+        for (i32 x = first; x < end; ++x) line[x] = color;
     }
-    const u64 every = 0x0101010101010101;
-    const u64 background = tia.colors[3] * every;
+    if (tia.blanked || !machine.on) return;
+    const u64 every = 0x0101010101010101, background = color * every;
     const u64 pick0 = (tia.colors[0] * every) ^ background, pick1 = (tia.colors[1] * every) ^ background;
     const u64 pick_field = (tia.colors[2] * every) ^ background;
     const bool priority = tia.control >> 2 & 1, score = !priority && (tia.control >> 1 & 1);
     for (i32 word = first >> 6; word <= (end - 1) >> 6; ++word) {
+        const u64 part = part_of(first, end, word);
         u64 first_player = machine.columns[PLAYER0].words[word] | machine.columns[MISSILE0].words[word];
         u64 second_player = machine.columns[PLAYER1].words[word] | machine.columns[MISSILE1].words[word];
         const u64 field = machine.columns[PLAYFIELD].words[word], ball = machine.columns[BALL].words[word];
         u64 behind = field | ball;
+        u64 lit = (first_player | second_player | behind) & part;
+        if (!lit) continue;
+        first_player &= part;
+        second_player &= part;
+        behind &= part;
         if (priority) {
             first_player &= ~behind;
             second_player &= ~behind & ~first_player;
         } else if (score) {
-            const u64 left = part_of(0, 80, word);
+            const u64 left = part_of(0, 80, word) & part;
             first_player |= field & left;
-            second_player = (second_player | (field & ~left)) & ~first_player;
+            second_player = (second_player | (field & part & ~left)) & ~first_player;
             behind &= ~(first_player | second_player);
         } else {
             second_player &= ~first_player;
             behind &= ~(first_player | second_player);
         }
-        const i32 from = max(first, 64 * word), to = min(end, 64 * word + 64);
-        for (i32 x = from & ~7; x < to; x += 8) {
-            const i32 shift = x - 64 * word;
-            const u32 bits0 = u32(first_player >> shift) & 0xFF, bits1 = u32(second_player >> shift) & 0xFF;
-            const u32 bits2 = u32(behind >> shift) & 0xFF;
-            u64 bytes = background;
-            if (bits0 | bits1 | bits2) {
-                bytes ^= (pick0 & bytes_of(bits0)) ^ (pick1 & bytes_of(bits1)) ^ (pick_field & bytes_of(bits2));
+        for (u8 *to = line + 64 * word; lit; to += 8) {
+            if (lit & 0xFF) {
+                const u64 picked = (pick0 & bytes_of(first_player)) ^ (pick1 & bytes_of(second_player));
+                store_eight(to, load_eight(to) ^ picked ^ (pick_field & bytes_of(behind)));
             }
-            if (x < from || x + 8 > to) {  // the others keep what they show
-                u64 part = ~u64{0};
-                if (x < from) part &= ~u64{0} << (8 * (from - x));
-                if (x + 8 > to) part &= ~u64{0} >> (8 * (x + 8 - to));
-                bytes = (bytes & part) | (load_eight(line + x) & ~part);
-            }
-            store_eight(line + x, bytes);
+            lit >>= 8;
+            first_player >>= 8;
+            second_player >>= 8;
+            behind >>= 8;
         }
     }
 }
@@ -119,11 +131,6 @@ TBS_FUNCTION void piece(Machine &machine, i32 first, i32 end) {
     if (end <= BLANK) return;
     Tia &tia = machine.tia;
     const i32 x = max(first - BLANK, 0), to = end - BLANK;
-    if (machine.changed) {
-        machine.changed = false;
-        machine.on = objects_on(tia);
-        machine.pairs = pairs_of(machine.on);
-    }
     const bool may_collide = !tia.blanked && machine.pairs & ~u32{tia.collisions};
     if (machine.dirty && (may_collide || machine.drawing)) update_columns(machine);
     if (may_collide) collide(machine, x, to);
@@ -144,7 +151,7 @@ TBS_FUNCTION void star_step(Machine &machine) {
     const i32 x = tia.x[MISSILE0] - moves[tia.star_phase];
     tia.x[MISSILE0] = u8(x < 0 ? x + WIDTH : x);
     tia.star_shape = tia.star_phase == 1 ? 1 : tia.star_phase == 2 ? 2 : 0;
-    touch(machine, 1u << MISSILE0);
+    machine.dirty |= 1u << MISSILE0;
 }
 
 TBS_FUNCTION void end_line(Machine &machine) {
@@ -153,7 +160,7 @@ TBS_FUNCTION void end_line(Machine &machine) {
     tia.line += 1;
     if (tia.mirrored != (tia.control & 1)) {
         tia.mirrored = tia.control & 1;
-        touch(machine, 1u << PLAYFIELD);
+        machine.dirty |= 1u << PLAYFIELD;
     }
     for (u32 i = 0; i < 2; ++i) {
         machine.dirty |= u32{tia.skip_first[i]} << (PLAYER0 + i);
@@ -169,11 +176,8 @@ TBS_FUNCTION void copy_line(Machine &machine) {
     for (i32 x = 0; x < WIDTH; ++x) to[x] = from[x];
 }
 
-// Lets the beam reach `due`.
-TBS_CALLED void catch_up(Machine &machine) {
+TBS_CALLED void draw_and_collide(Machine &machine, i32 clock) {
     Tia &tia = machine.tia;
-    const i32 clock = min(machine.due, machine.stop);
-    if (clock <= tia.last) return;
     while (clock > tia.last + i32(tia.left)) {
         piece(machine, LINE - tia.left, LINE);
         tia.last += tia.left;
@@ -193,4 +197,41 @@ TBS_CALLED void catch_up(Machine &machine) {
     piece(machine, LINE - tia.left, LINE - tia.left + (clock - tia.last));
     tia.left = u8(tia.left - (clock - tia.last));
     tia.last = clock;
+}
+
+// Moves the beam where it draws nothing and no objects can collide.
+TBS_FUNCTION void pass(Machine &machine, i32 clock) {
+    Tia &tia = machine.tia;
+    constexpr i32 combed = BLANK + 8;
+    while (clock > tia.last + i32(tia.left)) {
+        if (tia.left > LINE - combed) tia.comb = 0;
+        tia.last += tia.left;
+        end_line(machine);
+    }
+    const i32 from = LINE - tia.left, to = from + (clock - tia.last);
+    if (from < combed && to >= combed) tia.comb = 0;
+    tia.left = u8(LINE - to);
+    tia.last = clock;
+}
+
+TBS_CALLED void move_beam(Machine &machine) {
+    const Tia &tia = machine.tia;
+    const i32 clock = min(machine.due, machine.stop);
+    if (clock <= tia.last) return;
+    if (machine.changed) {
+        machine.changed = false;
+        machine.on = objects_on(tia);
+        machine.pairs = pairs_of(machine.on);
+    }
+    if (machine.drawing || (machine.pairs & ~u32{tia.collisions})) {
+        draw_and_collide(machine, clock);
+    } else {
+        pass(machine, clock);
+    }
+}
+
+// Lets the beam reach `due`. While that lies in the blank of its line, there is nothing to see and time to do so later.
+TBS_FUNCTION void catch_up(Machine &machine) {
+    const Tia &tia = machine.tia;
+    if (machine.due - tia.last > i32(tia.left) - WIDTH) move_beam(machine);
 }

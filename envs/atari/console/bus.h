@@ -10,7 +10,7 @@ TBS_CALLED u8 read_device(Machine &machine, u32 address, u8 bus, i32 cycle) {
 // `bus` is the byte that was on the data bus before.
 TBS_FUNCTION u8 read(Machine &machine, u32 address, u32 bus, i32 cycle) {
     const bool plain = (address & 0xFFF) - machine.plain_first < machine.plain_count;
-    if (address & 0x1000 && plain) return rom_byte(machine, address);
+    if (address & 0x1000 && plain) [[likely]] return rom_byte(machine, address);
     return read_device(machine, address, u8(bus), cycle);
 }
 

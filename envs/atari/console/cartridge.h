@@ -3,7 +3,7 @@
 
 // All windows from the numbers of 1 KiB slices. FE has its first bank where bit 13 of the address is set.
 TBS_FUNCTION void set_windows(Machine &machine) {
-    machine.code_end = 0;
+    machine.code_size = 0;
     for (u32 i = 0; i < 4; ++i) {
         machine.windows[i] = u16(machine.cartridge.slices[i] << 10);
         machine.windows[8 + i] = machine.facts.mapper == MAPPER_FE ? u16(i << 10) : machine.windows[i];

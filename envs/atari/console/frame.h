@@ -6,7 +6,7 @@ TBS_FUNCTION void begin_clocks(Machine &machine) {
     const bool pal = machine.facts.pal && !machine.finds_out;
     const i32 lines = machine.facts.pal && !pal ? 210 : machine.facts.lines;
     machine.stop = tia.frame + LINE * (machine.facts.first_line + lines);
-    machine.clock_limit = tia.frame + LINE * (pal ? 343 : 291);
+    machine.cycle_limit = (tia.frame + LINE * (pal ? 343 : 291) + 2) / 3;
     machine.due = tia.last;
     touch(machine, EVERY_OBJECT);
     machine.over = false;

@@ -9,13 +9,13 @@ constexpr i32 MOST_UNFINISHED = 3600;  // frames in a row that so many end; game
 constexpr u32 PLAYER0 = 0, PLAYER1 = 1, MISSILE0 = 2, MISSILE1 = 3, BALL = 4, PLAYFIELD = 5, OBJECTS = 6;
 constexpr u32 EVERY_OBJECT = (1u << OBJECTS) - 1;
 
-constexpr u32 WSYNC = 0x02;  // of the TIA: waits for the next line
+constexpr u32 VSYNC = 0x00, WSYNC = 0x02;  // of the TIA: its end ends the frame; waits for the next line
 
 constexpr u8 MAPPER_PLAIN = 0, MAPPER_F8 = 1, MAPPER_F6 = 2, MAPPER_E0 = 3, MAPPER_FE = 4, MAPPER_DPC = 5;
 
 // A bit for each column of a line.
 struct Columns {
-    u64 words[3];
+    u64 words[4];  // of which the last stays 0, so that a line is one vector
 };
 
 // What is held and pressed during a frame.
@@ -40,19 +40,21 @@ struct Machine {
     // Cartridge: offsets into the ROM of windows of 1 KiB, by bits 10, 11 and 13 of the address.
     u16 windows[12] = {};
     u32 plain_first = 0, plain_count = 0;  // addresses, of 4 KiB, that only read the ROM
-    // Where instructions are fetched now: `code` is the byte at the address code_first. code_end is 0 after a change.
+    // Where instructions are fetched now: `code` is the byte at the address code_first, a multiple of 256. From
+    // code_size bytes on, and after a change, it must be found anew.
     const u8 *code = nullptr;
-    u32 code_first = 0, code_end = 0;
+    u32 code_first = 0, code_size = 0;
 
     // Beam
     i32 stop = 0;         // the clock at which the picture ends
     i32 due = 0;          // the clock up to which the registers are valid as they are
-    i32 clock_limit = 0;  // the clock at which a frame without VSYNC ends
+    i32 cycle_limit = 0;  // the cycle at which a frame without VSYNC ends
     bool changed = false;  // `on` and `pairs` are out of date
     u32 dirty = 0;         // objects whose columns are
     u32 on = 0;            // objects that show at all
     u32 pairs = 0;         // of these, as bits of Tia::collisions
     Columns columns[OBJECTS] = {};
+    Columns several = {};  // where two of them or more are lit
     bool drawing = false, over = false;
     bool finds_out = false;  // which television it needs, as an American one
     u8 jam = 0;  // an opcode that halts

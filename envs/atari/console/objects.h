@@ -101,10 +101,11 @@ TBS_FUNCTION Columns playfield_columns(const Tia &tia) {
     columns.words[0] = four_times(cells & 0xFFFF);
     columns.words[1] = four_times(cells >> 16) | four_times(right & 0xFFF) << 16;
     columns.words[2] = four_times(right >> 12);
+    columns.words[3] = 0;
     return columns;
 }
 
-// What shows of these objects has changed.
+// These objects look different, and it may be that they show now, or do no more.
 TBS_FUNCTION void touch(Machine &machine, u32 objects) {
     machine.dirty |= objects;
     machine.changed = true;
@@ -128,4 +129,13 @@ TBS_CALLED void update_columns(Machine &machine) {
         machine.columns[PLAYFIELD] = machine.on >> PLAYFIELD & 1 ? playfield_columns(tia) : none;
     }
     machine.dirty = 0;
+    for (u32 word = 0; word < 4; ++word) {
+        u64 any = 0, several = 0;
+        TBS_UNROLL
+        for (u32 i = 0; i < OBJECTS; ++i) {
+            several |= any & machine.columns[i].words[word];
+            any |= machine.columns[i].words[word];
+        }
+        machine.several.words[word] = several;
+    }
 }

@@ -88,12 +88,12 @@ TBS_FUNCTION u32 length_of(u32 opcode) {
 TBS_CALLED bool find_code(Machine &machine, u32 pc) {
     const bool split = machine.facts.mapper == MAPPER_E0;  // into windows of their own
     const u32 size = split ? 0x400 : 0x1000, page = pc & (0x10000 - size);
-    const u32 first = split ? 0 : machine.plain_first;
+    const u32 first = split ? 0 : (machine.plain_first + 0xFF) & 0xF00;
     const u32 end = min(size, machine.plain_first + machine.plain_count - (page & 0xFFF)) - 2;
     const u32 at = pc - page;
     if (!(pc & 0x1000) || at < first || at >= end) return false;
     machine.code_first = page + first;
-    machine.code_end = page + end;
+    machine.code_size = end - first;
     machine.code = machine.rom + machine.windows[page >> 10 & 11] + first;
     return true;
 }
@@ -101,14 +101,15 @@ TBS_CALLED bool find_code(Machine &machine, u32 pc) {
 struct Processor {
     Machine &machine;
     i32 cycle;
-    u32 pc, a, x, y, sp;
+    u32 place;  // of the instruction: its address less code_first; that of the next one once it runs
+    u32 a, x, y, sp;
     u32 result;  // its lowest 8 bits are 0: the flag Z is set; bit 7 or 8 is not: the flag N
     u32 carry, overflow, decimal, interrupt;
     u32 bytes;  // of the instruction, the lowest first
     i32 left;   // instructions that the frame may still have
 
     TBS_METHOD Processor(Machine &of)
-        : machine(of), cycle(of.cpu.cycle), pc(of.cpu.pc), a(of.cpu.a), x(of.cpu.x), y(of.cpu.y), sp(of.cpu.sp),
+        : machine(of), cycle(of.cpu.cycle), place(of.cpu.pc - of.code_first), a(of.cpu.a), x(of.cpu.x), y(of.cpu.y), sp(of.cpu.sp),
           bytes(0), left(MOST_INSTRUCTIONS) {
         set_flags(of.cpu.flags);
     }
@@ -116,7 +117,7 @@ struct Processor {
     TBS_METHOD void store() {
         Cpu &cpu = machine.cpu;
         cpu.cycle = cycle;
-        cpu.pc = u16(pc);
+        cpu.pc = u16(pc());
         cpu.a = u8(a);
         cpu.x = u8(x);
         cpu.y = u8(y);
@@ -148,9 +149,10 @@ struct Processor {
     TBS_METHOD u32 low() const { return bytes >> 8 & 0xFF; }
     TBS_METHOD u32 high() const { return bytes >> 16 & 0xFF; }
     TBS_METHOD u32 word() const { return bytes >> 8 & 0xFFFF; }
+    TBS_METHOD u32 pc() const { return (machine.code_first + place) & 0xFFFF; }
     TBS_METHOD void takes(i32 cycles, u32 bytes) {
         cycle += cycles;
-        pc += bytes;
+        place += bytes;
     }
     TBS_METHOD u32 at(u32 address, u32 bus) { return read(machine, address, bus, cycle); }
     TBS_METHOD u32 at_zero_page(u32 address) { return read_zero_page(machine, address, low(), cycle); }
@@ -178,7 +180,7 @@ struct Processor {
     // A pointer in page zero; one at 0xFF has its high byte at 0x100.
     TBS_METHOD u32 pointer(u32 where) {
         const u32 first = at_zero_page(where);
-        if (where == 0xFF) return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
+        if (where == 0xFF) [[unlikely]] return first | u32{read_device(machine, 0x100, u8(first), cycle)} << 8;
         return first | u32{read_zero_page(machine, where + 1, first, cycle)} << 8;
     }
     TBS_METHOD u32 pointer_by_x() { return pointer((low() + x) & 0xFF); }
@@ -205,7 +207,7 @@ struct Processor {
     }
     TBS_METHOD void put_zero_page(u32 address, u32 value, bool after_read = true) {
         address &= 0xFF;
-        if (address & 0x80) {
+        if (address & 0x80) [[unlikely]] {
             machine.ram.bytes[address - 0x80] = u8(value);
         } else {
             put_tia(address, value, after_read);
@@ -213,13 +215,16 @@ struct Processor {
     }
     TBS_METHOD void put_tia(u32 address, u32 value, bool after_read) {
         const u32 number = address & 0x3F;
-        if (3 * cycle >= machine.clock_limit) machine.over = true;
+        if (cycle >= machine.cycle_limit) [[unlikely]] {
+            machine.over = true;
+            left = 0;
+        }
         if (number == WSYNC) {
             if (after_read) cycle = next_line(machine, cycle);
         } else {
             write_tia(machine, number, u8(value), cycle);
+            if (number == VSYNC && machine.over) [[unlikely]] left = 0;
         }
-        if (machine.over) left = 0;
     }
 
     // Stack --------------------------------------------------------------------------------------------------------
@@ -366,25 +371,22 @@ struct Processor {
     TBS_METHOD void lxa(u32 m) { a = x = judged((a | 0xEE) & m); }
 
     // Jumps --------------------------------------------------------------------------------------------------------
-    TBS_METHOD void jump(u32 target) {
-        pc = target;
-        if (pc < machine.code_first) machine.code_end = 0;
-    }
+    TBS_METHOD void jump(u32 target) { place = target - machine.code_first; }
     TBS_METHOD void branch(bool taken) {
         takes(2, 2);
         if (!taken) return;
-        const u32 target = (pc + low() - (low() >> 7 << 8)) & 0xFFFF;
-        cycle += 1 + i32{((target ^ pc) & 0xFF00) != 0};
-        jump(target);
+        const u32 target = place + low() - (low() >> 7 << 8);
+        cycle += 1 + i32{((target ^ place) & 0xFF00) != 0};
+        place = target;
     }
 
-    // LDA INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped.
+    // LDA, LDX or LDY INTIM, BNE back: all turns but the last of this loop, which waits for the timer, are skipped.
     TBS_METHOD void skip_waiting() {
-        if (pc + 2 >= machine.code_end) return;
-        const u8 *code = machine.code + (pc - machine.code_first);
-        if (code[0] != 0xAD || code[1] != 0x84 || code[2] != 0x02) return;
+        if (place >= machine.code_size) return;
+        const u8 *code = machine.code + place;
+        if (code[0] < 0xAC || code[0] > 0xAE || code[1] != 0x84 || code[2] != 0x02) return;
         const Riot &riot = machine.riot;
-        const i32 turn = 7 + i32{((pc + 5) ^ pc) >> 8 != 0};
+        const i32 turn = 7 + i32{((place + 5) ^ place) >> 8 != 0};
         const i32 since = cycle + 3 - riot.set, expiry = (i32(riot.value) - 1) << riot.shift;  // of the next read
         if (since < 0 || since >= expiry) return;
         const i32 turns = min((expiry - since + turn - 1) / turn, left / 2);
@@ -394,14 +396,16 @@ struct Processor {
 
     // Fetches the instruction; through the bus where reading has effects.
     TBS_METHOD void fetch() {
-        if (pc >= machine.code_end) {
-            pc &= 0xFFFF;
-            if (!find_code(machine, pc)) return fetch_over_bus();
+        if (place >= machine.code_size) [[unlikely]] {
+            const u32 address = pc();
+            const bool found = find_code(machine, address);
+            place = address - machine.code_first;
+            if (!found) return fetch_over_bus(address);
         }
-        const u8 *code = machine.code + (pc - machine.code_first);
+        const u8 *code = machine.code + place;
         bytes = code[0] | u32{code[1]} << 8 | u32{code[2]} << 16 | u32{code[3]} << 24;  // one load
     }
-    TBS_METHOD void fetch_over_bus() {
+    TBS_METHOD void fetch_over_bus(u32 pc) {
         const u32 first = at(pc, high()), length = length_of(first);
         const u32 second = length > 1 ? at((pc + 1) & 0xFFFF, first) : first;
         // JSR reads its third byte after its pushes.
@@ -410,8 +414,7 @@ struct Processor {
     }
 
     TBS_METHOD void run() {
-        while (left > 0) {
-            --left;
+        while (--left >= 0) {
             fetch();
             switch (opcode()) {
                 ATARI_READS(0x00, ora)
@@ -544,9 +547,10 @@ struct Processor {
                 }
                 case 0x20: {
                     takes(6, 2);
-                    push(pc >> 8 & 0xFF, true);
-                    push(pc & 0xFF, false);
-                    jump(low() | at(pc & 0xFFFF, pc & 0xFF) << 8);
+                    const u32 last = pc();
+                    push(last >> 8, true);
+                    push(last & 0xFF, false);
+                    jump(low() | at(last, last & 0xFF) << 8);
                     break;
                 }
                 case 0x60: {
@@ -565,8 +569,8 @@ struct Processor {
                 }
                 case 0x00: {
                     takes(7, 2);
-                    push(pc >> 8 & 0xFF, true);
-                    push(pc & 0xFF, false);
+                    push(pc() >> 8, true);
+                    push(pc() & 0xFF, false);
                     push(flags(), false);
                     interrupt = 1;
                     const u32 first = at(0xFFFE, flags());
@@ -623,7 +627,7 @@ struct Processor {
                 case 0xFC: nop(absolute_by(x)); break;
 
                 default:  // halts
-                    machine.jam = u8(opcode());
+                    machine.jam = u8(bytes);
                     machine.over = true;
                     left = 0;
                     break;

@@ -17,14 +17,19 @@ TBS_FUNCTION u8 add_columns(i32 x, i32 move) {
     return u8(x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x);
 }
 
-// Columns that HMOVE adds, of the motion and the cycle of the line: late ones move less far.
-TBS_FUNCTION i32 motion_of(u32 value, i32 cycle) {
-    constexpr i8 low[21] = {-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6};
-    constexpr i8 late[20] = {6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8};
-    const i32 whole = value < 8 ? -i32(value) : 16 - i32(value);
-    if (cycle == 75) return whole;
-    if (cycle > 54) return min(0, whole + late[cycle - 55]);
-    return cycle > 20 ? 0 : max(whole, i32(low[cycle]));
+// What HMOVE makes of a motion: it adds `more`, and keeps within `least` and `most`.
+struct Motions {
+    i32 more, least, most;
+};
+
+// By the cycle of the line: late ones move less far.
+TBS_FUNCTION Motions motions_at(i32 cycle) {
+    TBS_CONSTANT i8 low[21] = {-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6};
+    TBS_CONSTANT i8 late[20] = {6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8};
+    if (cycle <= 20) return {0, low[cycle], 8};
+    if (cycle == 75) return {0, -8, 8};
+    if (cycle > 54) return {late[cycle - 55], -16, 0};
+    return {0, 0, 0};
 }
 
 TBS_CALLED void move_objects(Machine &machine, i32 clock) {
@@ -33,14 +38,19 @@ TBS_CALLED void move_objects(Machine &machine, i32 clock) {
     hold_until(machine, clock);
     catch_up(machine);
     if (machine.facts.comb && (cycle <= 20 || cycle == 75)) tia.comb = 1;
+    const Motions motions = motions_at(cycle);
+    const bool rest = motions.least <= 0 && motions.more == 0;  // those without motion
+    TBS_UNROLL
     for (u32 i = 0; i < 5; ++i) {
-        const i32 motion = motion_of(tia.motion[i], cycle);
+        if (rest && tia.motion[i] == 0) continue;
+        const i32 whole = tia.motion[i] < 8 ? -i32(tia.motion[i]) : 16 - i32(tia.motion[i]);
+        const i32 motion = clamp(whole + motions.more, motions.least, motions.most);
         if (motion == 0) continue;
         tia.x[i] = add_columns(tia.x[i], motion);
-        touch(machine, 1u << i);
+        machine.dirty |= 1u << i;
     }
     if (tia.skip_first[0] | tia.skip_first[1] | tia.star | tia.star_shape) {
-        touch(machine, 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0);
+        machine.dirty |= 1u << PLAYER0 | 1u << PLAYER1 | 1u << MISSILE0;
         tia.skip_first[0] = tia.skip_first[1] = 0;
         tia.star = tia.star_shape = 0;
     }
@@ -88,17 +98,32 @@ TBS_CALLED void place_small(Machine &machine, u32 object, i32 clock) {
     if (object == MISSILE0) tia.star_shape = 0;
 }
 
-TBS_CALLED void set_graphics(Machine &machine, u32 player, u8 value, i32 clock) {
-    Tia &tia = machine.tia;
-    hold_until(machine, clock + 1);
-    const u32 other = 1 - player;
-    const bool same = tia.graphics[player] == value && tia.delayed[other] == tia.graphics[other] &&
-                      (player == 0 || tia.ball_delayed == tia.ball_on);
-    if (same) return;
-    change(machine, 1u << PLAYER0 | 1u << PLAYER1 | (player == 1 ? 1u << BALL : 0));
+// GRP0 or GRP1, where `objects` will look different.
+template <u32 player>
+TBS_FUNCTION void keep_graphics(Tia &tia, u8 value) {
+    constexpr u32 other = 1 - player;
     tia.graphics[player] = value;
     tia.delayed[other] = tia.graphics[other];
     if (player == 1) tia.ball_delayed = tia.ball_on;
+}
+
+template <u32 player>
+TBS_CALLED void change_graphics(Machine &machine, u32 objects, u8 value) {
+    change(machine, objects);
+    keep_graphics<player>(machine.tia, value);
+}
+
+template <u32 player>
+TBS_CALLED void set_graphics(Machine &machine, u8 value, i32 clock) {
+    Tia &tia = machine.tia;
+    constexpr u32 other = 1 - player;
+    hold_until(machine, clock + 1);
+    const u32 own = u32{tia.graphics[player] != value} & ~u32{tia.vertical_delay[player]};
+    const u32 late = u32{tia.delayed[other] != tia.graphics[other]} & tia.vertical_delay[other];
+    const u32 ball = player == 1 ? u32{tia.ball_delayed != tia.ball_on} & tia.vertical_delay[2] : 0;
+    const u32 objects = own << (PLAYER0 + player) | late << (PLAYER0 + other) | ball << BALL;
+    if (objects) return change_graphics<player>(machine, objects, value);
+    keep_graphics<player>(tia, value);
 }
 
 // A register of one byte that objects depend on.
@@ -110,9 +135,9 @@ TBS_CALLED void set(Machine &machine, u8 &byte, u8 value, u32 objects, i32 clock
 }
 
 TBS_CALLED void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
-    const i32 cycle = clock_of_line(machine.tia, clock) / 3 & 3;
-    const i32 acts = clock + (cycle == 0 ? 4 : cycle == 1 ? 5 : cycle == 2 ? 2 : 3);
-    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, acts);
+    const u32 cycle = u32(clock - machine.tia.frame) / 3 & 3;  // as in the line, which has 76
+    const i32 later = 0x3254 >> (4 * cycle) & 15;              // by the cycle 4, 5, 2, 3
+    set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, clock + later);
 }
 
 TBS_CALLED void set_color(Machine &machine, u32 which, u8 value, i32 clock) {
@@ -231,8 +256,8 @@ TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
         case 0x12:
         case 0x13:
         case 0x14: return place_small(machine, MISSILE0 + number - 0x12, clock);
-        case 0x1B:
-        case 0x1C: return set_graphics(machine, number - 0x1B, value, clock);
+        case 0x1B: return set_graphics<0>(machine, value, clock);
+        case 0x1C: return set_graphics<1>(machine, value, clock);
         case 0x1D:
         case 0x1E: {
             const u32 missile = number - 0x1D;

@@ -42,6 +42,11 @@ class Grey(Component):
     pixels: u8[MOST, 160]
 
 
+class Stack(Component):
+    frames: u8[4, 84, 84]
+    newest: u8
+
+
 class Small(Component):
     frames: u8[4, 84, 84]
 
@@ -49,7 +54,7 @@ class Small(Component):
 class Screen(Environment):
     systems = "shown.h"
     include = (str(Path(atari.__file__).parent),)
-    archetypes = [Archetype("Console", Choice, Picture, View, Rgb, Grey, Small, Reward, count=1)]
+    archetypes = [Archetype("Console", Choice, Picture, View, Rgb, Grey, Stack, Small, Reward, count=1)]
     resources = [Palette]
     step = TaskGraph("show")
     action, observation = "Console.Choice", "Console.Small"

@@ -112,16 +112,20 @@ def sampled(values: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
     return [value if i in chosen else _full(value) for i, value in enumerate(values)]
 
 
+def all_tests() -> bool:
+    """Whether this run has all tests and all of their steps, not others each day."""
+    return os.environ["TBS_TESTS_SEED"] == "all"
+
+
 def of_today(values: Iterable[Any], count: int) -> list[Any]:
     """Parameters of the full run only, of which it takes ``count`` each day, and all in as many days as that takes.
 
     ``TBS_TESTS_SEED=all`` takes all. See ``tests/conftest.py``.
     """
     values = list(values)
-    seed = os.environ["TBS_TESTS_SEED"]
-    if seed != "all":
+    if not all_tests():
         random.Random(0).shuffle(values)
-        first = int(seed) * count
+        first = int(os.environ["TBS_TESTS_SEED"]) * count
         values = [values[(first + i) % len(values)] for i in range(count)]
     return [_full(value) for value in values]
 

@@ -15,7 +15,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_levels import AGENTS, GIVEN, levels, make
 from hideseek_state import Array, Bodies, State, matrices, read, sine_and_cosine
-from support import of_today
+from support import all_tests, of_today
 from torch_batchsim.envs.hideseek import Level
 
 from torch_batchsim import TorchVectorEnv
@@ -224,7 +224,7 @@ def test_crowded_squares(options: dict[str, Any]) -> None:
     check_doors(state, left_out)
     assert (left_out > 0).any()
     agents = env.num_agents
-    for _ in range(2):
+    for _ in range(10 if all_tests() else 2):
         env.step(torch.tensor([5, 9, 6, 1, 0]).repeat(500 * agents, 1))
 
 

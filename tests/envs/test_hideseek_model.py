@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from hideseek_state import Array, State, matrices, read
+from support import all_tests
 from torch_batchsim.envs.hideseek import HideSeek
 
 from torch_batchsim import TorchVectorEnv
@@ -157,7 +158,7 @@ def test_rows_of_what_is_not_in_sight_by_option() -> None:
 
 @pytest.mark.full
 def test_many_more_steps() -> None:
-    pair = beside(20, 200, seed=2, preparation_steps=80)
+    pair = beside(40 if all_tests() else 20, 240 if all_tests() else 200, seed=2, preparation_steps=80)
     assert pair.doubts < 1e-4 * pair.judged, (pair.doubts, pair.judged)
 
 
@@ -173,7 +174,7 @@ def test_many_more_steps() -> None:
     ids=["alone", "a crowd", "small", "flat ramps"],
 )
 def test_other_worlds(options: dict[str, Any]) -> None:
-    pair = beside(4, 160, 7, preparation_steps=30, **options)
+    pair = beside(6 if all_tests() else 4, 240 if all_tests() else 160, 7, preparation_steps=30, **options)
     assert pair.doubts < 1e-4 * pair.judged
 
 

@@ -17,6 +17,7 @@ from support import (
     COMPILED,
     ENVIRONMENTS,
     IN_PYTHON,
+    all_tests,
     assert_same_bits,
     baseline,
     emulated_cuda,
@@ -95,11 +96,9 @@ def test_every_executor_gives_the_same_bits(name: str) -> None:
     worlds = 8 if name in IN_PYTHON else worlds
     steps = 13 if name == "hideseek" else 30
     megakernel, alone = (emulated_cuda(name, executor) for executor in ("megakernel", "per_world"))
-    seed = os.environ["TBS_TESTS_SEED"]
-    if name == "hideseek":
-        modes = MODES[:1]
-    else:
-        modes = MODES if name == "cartpole" or seed == "all" else [MODES[(int(seed) + len(name)) % len(MODES)]]
+    modes = MODES[:1] if name == "hideseek" else MODES
+    if name != "cartpole" and not all_tests():
+        modes = [modes[(int(os.environ["TBS_TESTS_SEED"]) + len(name)) % len(modes)]]
     for mode in modes:
         batch = snapshot(run(name, worlds, steps, mode).sim)
         others = {
@@ -132,7 +131,7 @@ def test_the_megakernels_blocks_may_interleave_in_any_order() -> None:
 
     expected = outcome()  # of the CPU
     assert len(expected.strip()) == 64
-    for seed in (2, 3):
+    for seed in range(2, 5 if all_tests() else 4):
         assert outcome(str(library), seed=seed) == expected, seed
 
 

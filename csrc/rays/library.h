@@ -88,17 +88,18 @@ TBS_FUNCTION void gather_first(World &world, Scene &scene, const physics::Hulls 
     });
 }
 
-TBS_SYSTEM void gather(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {
+TBS_SYSTEM void gather(World &world, Scene &scene, Gathered &gathered, const physics::Hulls &hulls, Warp &warp) {
     constexpr u32 places = most_bodies<Scene>;
     const u32 all = places_in(world).all;
     gather_first(world, scene, hulls, warp, all, Warp::group_threads == 1 ? places : all, true);
+    warp.once([&] { gathered.bodies = all; });
 }
 
 // Gathers again what may have moved. Where there are more or fewer bodies than before, it gathers all.
-TBS_SYSTEM void update(World &world, Scene &scene, const physics::Hulls &hulls, Warp &warp) {
+TBS_SYSTEM void update(World &world, Scene &scene, const Gathered &gathered, const physics::Hulls &hulls, Warp &warp) {
     constexpr u32 places = most_bodies<Scene>;
     const Places there = places_in(world);
-    const bool same = scene.count == min(there.all, places);
+    const bool same = gathered.bodies == there.all;
     const u32 whole = Warp::group_threads == 1 ? places : there.all;
     gather_first(world, scene, hulls, warp, there.all, same ? there.moving : whole, !same);
 }

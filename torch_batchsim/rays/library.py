@@ -32,6 +32,12 @@ class Paint(Component):
     colour: u32  # 0xRRGGBB
 
 
+class Gathered(Component):
+    """Without it a task graph has no scene for ``Rays.update``."""
+
+    bodies: u32  # that `gather` has found, also those without a place
+
+
 class Rays(Library):
     """Rays: the fragment ``Rays.gather`` prepares a world's bodies for ``rays::cast`` and others in later systems.
 
@@ -115,8 +121,8 @@ class Rays(Library):
 
     @property
     def singletons(self) -> list[type[Component]]:
-        return [self.scene]
+        return [self.scene, Gathered]
 
     @property
     def scratch(self) -> list[type[Component]]:
-        return [self.scene]
+        return [self.scene, Gathered]

@@ -19,7 +19,16 @@ from environments.stool import Stool
 from gymnasium.spaces import Discrete
 from support import assert_same_bits, emulated_cuda, random_actions, snapshot
 
-from torch_batchsim import Archetype, Environment, Reward, Simulator, TaskGraph, TorchVectorEnv, WorldFault
+from torch_batchsim import (
+    Archetype,
+    Environment,
+    Reward,
+    SchemaError,
+    Simulator,
+    TaskGraph,
+    TorchVectorEnv,
+    WorldFault,
+)
 from torch_batchsim.physics import Physics
 from torch_batchsim.rays import Rays
 from torch_batchsim.resolve.program import Program
@@ -103,6 +112,14 @@ def test_eyes_side_by_side_see_what_each_sees(gallery: TorchVectorEnv) -> None:
         for field in ("distance", "body", "normal", "clear"):
             both = (sim.tensor(f"Visitor.{name}.{field}").numpy() for name in ("Sensors", "Survey"))
             assert len({values.tobytes() for values in both}) == 1, field
+
+
+def test_an_update_needs_a_scene_to_update() -> None:
+    class Hasty(Gallery):
+        step = TaskGraph("walk", "drop", Rays.update, "sweep", "survey", "point", Rays.draw, "close")
+
+    with pytest.raises(SchemaError, match=r"'rays.update' reads rays.Gathered, which is scratch .* no system before it"):
+        TorchVectorEnv(Hasty(), num_worlds=2)
 
 
 def test_groups_and_entities(gallery: TorchVectorEnv) -> None:

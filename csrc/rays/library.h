@@ -84,6 +84,7 @@ TBS_FUNCTION void gather_first(World &world, Scene &scene, const physics::Hulls 
     }
     warp.once([&] {
         scene.count = min(all, places);
+        scene.bodies = all;
         if (faces > most_faces<Scene>) world.fail(Fault::faces, i32(faces));
     });
 }
@@ -92,14 +93,14 @@ TBS_SYSTEM void gather(World &world, Scene &scene, Gathered &gathered, const phy
     constexpr u32 places = most_bodies<Scene>;
     const u32 all = places_in(world).all;
     gather_first(world, scene, hulls, warp, all, Warp::group_threads == 1 ? places : all, true);
-    warp.once([&] { gathered.bodies = all; });
+    warp.once([&] { gathered.done = true; });
 }
 
 // Gathers again what may have moved. Where there are more or fewer bodies than before, it gathers all.
-TBS_SYSTEM void update(World &world, Scene &scene, const Gathered &gathered, const physics::Hulls &hulls, Warp &warp) {
+TBS_SYSTEM void update(World &world, Scene &scene, const Gathered &, const physics::Hulls &hulls, Warp &warp) {
     constexpr u32 places = most_bodies<Scene>;
     const Places there = places_in(world);
-    const bool same = gathered.bodies == there.all;
+    const bool same = scene.bodies == there.all;
     const u32 whole = Warp::group_threads == 1 ? places : there.all;
     gather_first(world, scene, hulls, warp, there.all, same ? there.moving : whole, !same);
 }

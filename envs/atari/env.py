@@ -320,7 +320,8 @@ class Atari(Environment):
     @cached_property
     def singletons(self) -> list[type[Component]]:
         size = (2, self.lines, 160) if self.draws else (1, 1, 1)
-        ring = component("Stack", pixels=u8[self.constants.stack * 84 * 84], newest=u8)
+        # Of `newest` the first counts: rows of a multiple of 16 bytes are copied in whole words.
+        ring = component("Stack", pixels=u8[self.constants.stack * 84 * 84], newest=u8[16])
         small = [ring] if self.constants.obs == "84x84" else []
         return [
             *(Cpu, Ram, Riot, Tia, Cartridge, Game, Past, Session),

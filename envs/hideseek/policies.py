@@ -32,7 +32,9 @@ def chase(parts: Mapping[str, Any]) -> Tensor:
     turn = torch.round(_TURN * torch.where(is_seeker, angle, away)).clamp(-_MOST_TURN, _MOST_TURN)
     searches = ~sees & is_seeker
     turn = torch.where(sees, turn, torch.where(searches, float(_MOST), 0.0))
-    blocked = parts["lidar"][:, [0, 1, 2, -1, -2]].amin(dim=1) < _NEAR
+    beams = parts["lidar"].shape[1]
+    ahead = [i % beams for i in range(-(beams // 15), beams // 15 + 1)]  # within 24 degrees
+    blocked = parts["lidar"][:, ahead].amin(dim=1) < _NEAR
     actions = torch.zeros(len(own), 5, dtype=torch.int64, device=own.device)
     actions[:, 0] = _STILL
     actions[:, 1] = torch.where(sees | (searches & ~blocked), _STILL + _MOST, _STILL)

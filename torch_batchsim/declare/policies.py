@@ -29,7 +29,7 @@ def policies_of(environment: Offering) -> dict[str, ScriptedPolicy]:
         raise ValueError(f"{name}.policies must be a dict of functions by name, got {given!r}")
     for key, policy in given.items():
         if not isinstance(key, str) or not key or key in TAKEN:
-            raise ValueError(f"{name}.policies needs names other than {' and '.join(TAKEN)}, got {key!r}")
+            raise ValueError(f"{name}.policies needs texts other than {', '.join(TAKEN)} and '' as names, got {key!r}")
         if not callable(policy):
             raise ValueError(f"{name}.policies[{key!r}] must be a function of observations and infos, got {policy!r}")
     return dict(given)

@@ -9,7 +9,7 @@ from ..declare.library import Library
 from ..declare.options import Constants, Option
 from ..declare.schema import Component, TaskGraph, component
 from ..physics import Physics, Pose, Shape
-from ..types import Entity, f32, i32, quat, u8, u32, vec3
+from ..types import Entity, boolean, f32, i32, quat, u8, u32, vec3
 
 
 class View(Component):
@@ -33,9 +33,9 @@ class Paint(Component):
 
 
 class Gathered(Component):
-    """Without it a task graph has no scene for ``Rays.update``."""
+    """Written by ``Rays.gather`` and read by ``Rays.update``, so that no task graph has only the latter."""
 
-    bodies: u32  # that `gather` has found, also those without a place
+    done: boolean
 
 
 class Rays(Library):
@@ -88,7 +88,7 @@ class Rays(Library):
     def scene(self) -> type[Component]:
         """The bodies of a world, as csrc/rays/scene.h takes them."""
         n, f = self.constants.places, self.constants.faces
-        columns: dict[str, Any] = {"count": u32, "aligned": u32[n // 16]}
+        columns: dict[str, Any] = {"count": u32, "bodies": u32, "aligned": u32[n // 16]}
         columns |= dict.fromkeys((part + axis for part in ("", "low_", "high_") for axis in "xyz"), f32[n])
         columns |= {"groups": u32[n], "kind": i32[n], "radius": f32[n], "length": f32[n], "frame": f32[9, n]}
         columns |= {"first_face": u32[n], "faces": u32[n], "face": f32[f, 4]}

@@ -72,6 +72,7 @@ class Recorder(TorchVectorWrapper):
         self._names: list[str] = []
         self._sums: list[list[int]] = []
         self._state = -1  # the checksum after the last moment
+        self._group: Any = None  # the GroupedEnv that has the environment as a group, and that group's number
         if env.has_begun:
             self._note_state(env.state_dict())
 
@@ -88,8 +89,14 @@ class Recorder(TorchVectorWrapper):
         env._check_usable()
         env._check_idle(group)
         recorder = cls(env.environments[group], path)
-        env.environments = (*env.environments[:group], recorder, *env.environments[group + 1 :])
+        recorder._group = env, group
+        recorder._take_place(recorder)
         return recorder
+
+    def _take_place(self, environment: VectorEnv) -> None:
+        """Let an environment be the recorded group of its ``GroupedEnv``."""
+        grouped, group = self._group
+        grouped.environments = (*grouped.environments[:group], environment, *grouped.environments[group + 1 :])
 
     @in_plain_torch
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -111,6 +118,8 @@ class Recorder(TorchVectorWrapper):
     @in_plain_torch
     def step(self, actions: Any) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Step the environment."""
+        if self._file.closed:
+            return self._own.step(actions)
         self._find_writing()
         taken = np.empty(0)
         if self._own.has_begun:  # else step raises
@@ -135,10 +144,13 @@ class Recorder(TorchVectorWrapper):
 
     def end(self) -> None:
         """End the file; the environment goes on, unrecorded."""
-        if not self._file.closed:
-            self._flush()
-            write_block(self._file, b"ENDS", {"moments": self.moments})
-            self._file.close()
+        if self._file.closed:
+            return
+        self._flush()
+        write_block(self._file, b"ENDS", {"moments": self.moments})
+        self._file.close()
+        if self._group is not None:
+            self._take_place(self._own)
 
     def __enter__(self) -> Recorder:
         return self

@@ -16,14 +16,14 @@ from ..vector.vector_env import TorchVectorEnv
 def check_pair(one: Recording, other: Recording) -> None:
     """Raise RecordingError unless both are of one environment, with as many worlds and the same tables."""
     both = f"{one.path} and {other.path} cannot be shown side by side"
-    for name, what in (("environment", "of"), ("num_worlds", "with worlds")):
+    for name, what in (("environment", "is of {}"), ("num_worlds", "has {} worlds")):
         first, second = (each.metadata[name] for each in (one, other))
         if first != second:
-            raise RecordingError(f"{both}: the first is {what} {first}, the second {what} {second}")
+            raise RecordingError(f"{both}: the first {what.format(first)}, the second {what.format(second)}")
     first, second = (_tables(each.env()) for each in (one, other))
     if first != second:
         named = sorted({name for name, _ in {*first.items()} ^ {*second.items()}})
-        raise RecordingError(f"{both}: the second is with other tables, {', '.join(named[:5])}: their options differ")
+        raise RecordingError(f"{both}: the second has other tables, {', '.join(named[:5])}: their options differ")
 
 
 def differences(

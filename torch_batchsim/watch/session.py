@@ -91,6 +91,8 @@ class Session:
                 errors.append(error)
 
         name = self.viewer.about["policy"]
+        if name in self._made:  # a page has chosen it
+            return
         thread = threading.Thread(target=make, daemon=True)
         thread.start()
         while thread.is_alive() and not self.viewer.closed:

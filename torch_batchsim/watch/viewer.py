@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from ..declare.environment import Environment
 from ..errors import WorldFault
 from ..run.world_state import WorldState, WorldStates
 from ..vector import rendering
@@ -263,8 +264,9 @@ class Viewer:
                     return
                 else:
                     until = self._next
+                paused = self.paused
                 self._changed.wait(None if until is None else max(until - now, 0.0))
-                self._stood += perf_counter() - now if self.paused else 0.0
+                self._stood += perf_counter() - now if paused else 0.0
 
     def _act(self, client: Client, kind: str, fields: dict[str, Any]) -> None:
         before = self.state()
@@ -325,10 +327,15 @@ class Viewer:
         return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
 
     def _point(self, world: int, x: float, y: float) -> dict[str, Any]:
-        scene = rendering.scene_of(self.env.environment)(WorldState(self.env.sim, world))
+        environment, state = self.env.environment, WorldState(self.env.sim, world)
+        seats = [seat["agent"] for seat in self.beside.get("humans", ()) if seat["world"] == world]
+        try:
+            hides = seats and type(environment).scene_for is not Environment.scene_for
+            scene = environment.scene_for(state, seats) if hides else rendering.scene_of(environment)(state)
+        except Exception as error:  # an author's: the run goes on
+            raise Refused(f"the picture failed: {type(error).__name__}: {error}") from error
         if not scene.has_rows:
-            name = self.env.environment.name
-            raise Refused(f"{name}.scene() does not say to which rows its shapes belong: see Scene.row")
+            raise Refused(f"{environment.name}.scene() does not say to which rows its shapes belong: see Scene.row")
         found = scene.hit(x, y)
         if found is None:
             raise Refused("no shape of a row is there")

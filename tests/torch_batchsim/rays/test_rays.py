@@ -118,7 +118,7 @@ def test_an_update_needs_a_scene_to_update() -> None:
     class Hasty(Gallery):
         step = TaskGraph("walk", "drop", Rays.update, "sweep", "survey", "point", Rays.draw, "close")
 
-    with pytest.raises(SchemaError, match=r"'rays.update' reads rays.Gathered, which is scratch .* no system before it"):
+    with pytest.raises(SchemaError, match=r"'rays.update' reads rays.Gathered, which is scratch .* no system"):
         TorchVectorEnv(Hasty(), num_worlds=2)
 
 

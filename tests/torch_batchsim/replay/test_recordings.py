@@ -258,6 +258,10 @@ def test_a_group_is_recorded(mode: str, tmp_path: Path) -> None:
                 outputs.append(batch.observations.clone())
         recorder.end()
         env.step(1, np.ones(3, np.int64))  # unrecorded
+        with Recorder.of_group(env, 1, tmp_path / "b.tbs"):
+            env.step(1, np.ones(3, np.int64))
+        assert isinstance(env.environments[1], TorchVectorEnv)
+    assert Recording(tmp_path / "b.tbs").moments == 1
     recording = Recording(path)
     assert recording.metadata["first_world"] == 3
     if mode == "SameStep":

@@ -7,14 +7,13 @@ import gzip
 import io
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from browsers import CHROMIUM, browser
 from PIL import Image
 from torch_batchsim.envs.cartpole import CartPole
 
@@ -29,11 +28,6 @@ from torch_batchsim.replay.page import TEMPLATE, film, write_page
 from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.vector import rendering
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--headless=new --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --disable-gpu-sandbox "
-    "--window-size=900,640 --virtual-time-budget=60000"
-).split()
 RED, BLUE = (200, 30, 40), (20, 60, 210)
 
 
@@ -247,12 +241,9 @@ def driven(page: Path, moment: int) -> dict[str, Any]:
     """What a browser has seen while a script used the page."""
     driver = page.with_name(f"driven_{page.name}")
     driver.write_text(page.read_text().replace("</body>", DRIVER.replace("AT", str(moment))))
-    assert CHROMIUM
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", driver.as_uri()]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    found = re.search(r'<pre id="said">(.*?)</pre>', ended.stdout, re.DOTALL)
-    assert found, ended.stdout[-2000:] + ended.stderr[-2000:]
-    said = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    with browser(driver.as_uri(), page.parent / "profile") as tab:
+        tab.wait("document.getElementById('said') !== null")
+        said = json.loads(tab.value("document.getElementById('said').textContent"))
     assert "error" not in said, said["error"]
     return said
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_watch_in_a_browser import Browser, browser, pytestmark, watched  # noqa: F401  # the marks hold here too
+from browsers import Browser, browser
+from test_watch_in_a_browser import pytestmark, watched  # noqa: F401  # the marks hold here too
 
 KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
 

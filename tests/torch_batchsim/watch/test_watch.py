@@ -347,6 +347,8 @@ def test_an_authors_mistake_in_a_scene_is_told() -> None:
     with running(TorchVectorEnv(Wrong(), 2)) as viewer:
         page = Page(viewer.url)
         assert page.text("error")["text"] == "the picture failed: RuntimeError: no colour"
+        page.send("point", world=0, x=1.0, y=1.0)
+        assert page.text("error")["text"] == "the picture failed: RuntimeError: no colour"
         page.send("step", count=2)
         page.send("pause", on=False)
         assert page.text("state")["paused"] is False
@@ -451,9 +453,9 @@ def test_recordings_that_cannot_be_shown_together(tmp_path: Path, capsys: pytest
     with Recorder(TorchVectorEnv(CartPole(continuous=True), 4), tmp_path / "d.tbs") as recorder:
         recorder.reset(seed=0)
     for other, text in (
-        ("b.tbs", "cannot be shown side by side: the first is with worlds 4, the second with worlds 3"),
-        ("c.tbs", "the first is of torch_batchsim.envs.cartpole.env:CartPole, the second of"),
-        ("d.tbs", "the second is with other tables"),
+        ("b.tbs", "cannot be shown side by side: the first has 4 worlds, the second has 3 worlds"),
+        ("c.tbs", "the first is of torch_batchsim.envs.cartpole.env:CartPole, the second is of"),
+        ("d.tbs", "the second has other tables"),
         ("cartpole", "two arguments must be recordings, a.tbs b.tbs, got"),
     ):
         given = str(tmp_path / other) if other.endswith(".tbs") else other
@@ -584,6 +586,15 @@ def test_seekers_chase_whom_they_see(flat: bool) -> None:
     assert seen["chase"] > 1.3 * seen["random"], seen
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("beams", [1, 2, 90])
+def test_seekers_chase_with_any_number_of_beams(beams: int) -> None:
+    env = TorchVectorEnv(HideSeek(beams=beams), num_worlds=2)
+    actions = policies_of(env.environment)["chase"](*env.reset(seed=0))
+    assert actions.shape == (2 * 5, 5)
+    env.step(actions)
+
+
 def test_the_first_picture_comes_before_the_policy() -> None:
     """Also while it is still being made; its errors end the run."""
     env, may, made = TorchVectorEnv(CartPole(), 3), threading.Event(), []
@@ -615,7 +626,7 @@ def test_the_first_picture_comes_before_the_policy() -> None:
 @pytest.mark.parametrize(
     ("policies", "message"),
     [
-        ({"random": print}, "Offers.policies needs names other than random and checkpoint, got 'random'"),
+        ({"random": print}, "Offers.policies needs texts other than random, checkpoint and '' as names"),
         ({"best": 3}, r"Offers.policies\['best'\] must be a function of observations and infos, got 3"),
         ([print], r"Offers.policies must be a dict of functions by name, got \["),
     ],

@@ -31,14 +31,14 @@ TBS_SYSTEM void push(World &, const Push &push, physics::Force &force) {
     force.force = {3.0f * f32(push.which - 1), 0.0f, 0.0f};
 }
 
-inline constexpr rays::Ray along_x{{2.0f, 0.0f, 0.3f}, {-1.0f, 0.0f, 0.0f}, 5.0f, ~0u};
+TBS_FUNCTION rays::Ray along_x() { return {{2.0f, 0.0f, 0.3f}, {-1.0f, 0.0f, 0.0f}, 5.0f, ~0u}; }
 
 TBS_SYSTEM void glance(World &, const rays::Scene &scene, Glance &glance) {
-    glance.distance = rays::cast(scene, along_x).distance;
+    glance.distance = rays::cast(scene, along_x()).distance;
 }
 
 TBS_SYSTEM void look(World &world, const rays::Scene &scene, const physics::Hulls &hulls, View &view) {
-    const rays::Hit hit = rays::cast(scene, along_x);
+    const rays::Hit hit = rays::cast(scene, along_x());
     view.values[0] = hit.distance;
     view.values[1] = world.find<Leg, const physics::Part>(rays::entity_of(scene, hit.body)) != nullptr ? 1.0f : 0.0f;
     f32 legs = 0.0f;

@@ -75,7 +75,7 @@ TBS_FUNCTION Hit hit_of(const Scene &scene, const Ray &ray, Found found) {
     return {distance, found.body, normal_at(solid_at(scene, place), prepared, distance, scene.faces[place], face)};
 }
 
-// A hit without its normal: to compute one costs as much as a shape or two.
+// A hit without its normal: one costs as much as a shape or two.
 struct Nearest {
     f32 distance;
     i32 body;

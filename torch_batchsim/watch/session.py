@@ -159,10 +159,11 @@ class Playback:
             if self.moment + 1 < self.moments:
                 self._seek(self.moment + 1)
                 at_step = self.moment < self.recording.moments and self.recording.actions(self.moment) is not None
-                self.viewer.counted = not at_step
+                if not at_step:
+                    self.viewer.skip()
             else:
                 self.viewer.pause()
-                self.viewer.counted = True
+                self.viewer.skip()
             self.viewer.after_step()
 
     def _seek(self, moment: int) -> None:

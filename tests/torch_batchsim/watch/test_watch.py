@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from live_page import LIMIT, Page, running
+from support import declare
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hideseek import HideSeek
 
@@ -37,6 +38,7 @@ from torch_batchsim import (
     Viewer,
     World,
     between,
+    component,
     f32,
     i32,
     system,
@@ -499,24 +501,81 @@ def test_curves_count_every_step() -> None:
         assert [world[-4:] for world in frame["worlds"]] == [[2500, 0, 0.0, 0], [0, 2500, 2500.0, 0]]
 
 
+@pytest.fixture(params=[True, False], ids=["compiled", "plain"])
+def counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By C++, and as on a GPU or where that cannot be compiled."""
+    if not request.param:
+        monkeypatch.setattr("torch_batchsim.watch.counts._module", lambda: None)
+
+
 @pytest.mark.parametrize("arguments", [{}, {"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
-@pytest.mark.parametrize("worlds", [[1, 2, 3], [0, 2, 5]], ids=str)
-def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any], worlds: list[int]) -> None:
-    """Without infos few operations do it: of worlds in a row and others, also where a caller holds or binds outputs."""
-    env = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments)
+@pytest.mark.usefixtures("counted")
+def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any]) -> None:
+    """Also where a caller holds or binds outputs, and where torch has moved them since the step."""
+    env, worlds = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments), [0, 2, 5]
     env.reset(seed=1)
     env.action_space.seed(1)
     counts, wanted, held = Counts(env), np.zeros(6), []
-    counts.show(worlds, 0, True)
+    counts.show(worlds, True)
     for step in range(60):
         if step == 40 and not env.copies:
             env.bind(rewards=torch.zeros(6))
         rewards = env.step(env.sample_actions())[1]
         held.append(rewards)
         wanted += np.asarray(rewards)
-        counts.add()
+        if step == 20 and not arguments:
+            rewards.share_memory_()
+            rewards[:] += 1  # what is there when it is counted
+            wanted += 1
+        counts.counter.add()
     _, steps, sums = counts.totals()
-    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).all()
+    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).any()
+
+
+_VALUES = {
+    "f32": "1 / (n - 3.0f)", "f64": "1e200", "boolean": "n % 2",
+    "i8": "-100 - n", "i16": "-30000", "i32": "-n", "i64": "-(i64(1) << 40)",
+    "u8": "200 + n", "u16": "60000 + n", "u32": "4000000000u", "u64": "u64(1) << 50",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("counted")
+def test_infos_of_all_types_are_counted() -> None:
+    """Of two agents, who choose different actions; the last ones of an episode too, and what is not finite as 0."""
+    made = [component(f"Info_{kind}", value=getattr(torch_batchsim, kind)) for kind in _VALUES]
+    arguments = ", ".join(f"Info_{kind} &of_{kind}" for kind in _VALUES)
+    lines = "\n    ".join(f"of_{kind}.value = choice.direction ? {value} : 1;" for kind, value in _VALUES.items())
+    text = f"""#pragma once
+TBS_SYSTEM void tell(World &world, Age &age, const Choice &choice, Reward &reward, {arguments}) {{
+    const i32 n = ++age.steps;
+    {lines}
+    reward.value = n == 2 ? 1.0f / 0.0f : choice.direction ? 0.5f : -2.0f;
+}}
+TBS_SYSTEM void judge(World &world, Episode &episode) {{ episode.truncated = episode.step >= 5; }}
+"""
+    infos = {kind: f"Walker.Info_{kind}" for kind in _VALUES}
+    names = {"observation": "Walker.Age", "action": "Walker.Choice.direction", "info": infos}
+    archetypes = [Archetype("Walker", Age, Choice, Reward, *made, count=2)]
+    env = TorchVectorEnv(declare(text, archetypes=archetypes, step=TaskGraph("tell", "judge"), **names)(), num_worlds=4)
+    env.reset(seed=0)
+    counts, actions = Counts(env), torch.tensor([0, 1, 1, 1, 0, 0, 1, 0])
+    wanted = {name: np.zeros(4) for name in (REWARD, *_VALUES)}
+    assert counts.infos == list(_VALUES)
+    counts.show([1, 3], True)
+    for step in range(12):
+        if step == 7:
+            counts.show([3, 0, 1], False)
+            wanted = {name: each * [0, 1, 0, 1] for name, each in wanted.items()}
+        _, rewards, *_, found = env.step(actions.roll(step))
+        counts.counter.add()
+        for name, each in {REWARD: rewards, **{kind: found["final_info"][kind] for kind in _VALUES}}.items():
+            numbers = np.asarray(each, np.float64).reshape(4, 2)
+            own = np.where(np.isfinite(numbers), numbers, 0)
+            wanted[name] += own.sum(axis=1) if name == REWARD else own.mean(axis=1)
+    _, steps, sums = counts.totals()
+    assert steps == [12, 5, 12]
+    for name, each in wanted.items():
+        assert sums[name].tolist() == pytest.approx(each[[3, 0, 1]].tolist(), rel=1e-12), name
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +94,10 @@ def _array(values: torch.Tensor) -> np.ndarray:
     return values.detach().cpu().numpy().copy()
 
 
+def _whole(values: torch.Tensor) -> np.ndarray:
+    return (values.detach() if values.requires_grad else values).numpy()
+
+
 class WorldStates(Sequence[Mapping[str, np.ndarray]]):
     """The states of some worlds at one moment, copied at once: each is a mapping as ``WorldState``.
 
@@ -105,38 +110,52 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
     """
 
     def __init__(self, sim: Worlds, worlds: Sequence[int]) -> None:
-        self.worlds, self.names = list(worlds), dict.fromkeys(_names(sim.program))
+        self.worlds = list(worlds)
         self._memory, self._program = sim.memory, sim.program
-        memory, on_cpu = sim.memory.columns, sim.memory.device.type == "cpu"
-        held: dict[str, np.ndarray] = {}
+        memory, on_cpu, count = sim.memory.columns, sim.memory.device.type == "cpu", sim.memory.num_worlds
         places = np.array(self.worlds, np.int64)
+        first = self.worlds[0] if self.worlds else 0
+        in_a_row = self.worlds == list(range(first, first + len(self.worlds)))
+
+        def of_worlds(values: torch.Tensor) -> np.ndarray:
+            """Their part of ``values``, ``[worlds, ...]``; on CPU NumPy copies small arrays sooner than torch."""
+            if not on_cpu:
+                return rows(values.view(count, -1), places)
+            array = _whole(values).reshape(count, -1)
+            return array[first : first + len(places)].copy() if in_a_row else array.take(places, 0)
 
         def rows(values: torch.Tensor, which: np.ndarray) -> np.ndarray:
-            """Some rows of ``values``; on CPU NumPy copies small arrays sooner than torch."""
             if on_cpu:
-                return values.numpy()[which]
+                return _whole(values).take(which, 0)
             return values.index_select(0, torch.from_numpy(which).to(values.device)).cpu().numpy()
 
+        held: dict[str, np.ndarray] = {}
         chosen: dict[str, np.ndarray] = {}  # of each dynamic table: the slots of these worlds, one world after another
         self._ends: dict[str, list[int]] = {}
         for name in (archetype.name for archetype in self._program.dynamic):
-            firsts, counts = (rows(memory[f"table_{name}_{part}"], places) for part in ("first", "count"))
+            firsts, counts = (of_worlds(memory[f"table_{name}_{part}"])[:, 0] for part in ("first", "count"))
             ends = np.cumsum([0, *counts.tolist()])
             chosen[name] = np.arange(ends[-1]) + np.repeat(firsts - ends[:-1], counts)
             self._ends[name] = ends.tolist()
         for column in self._program.columns.values():
             field = f"column_{column.c_name}"
-            whole = memory[field].detach().view(-1).view(torch.uint8)
             if column.resource:
-                held[field] = whole.cpu().numpy()
+                held[field] = memory[field].detach().cpu().view(-1).view(torch.uint8).numpy()
             elif column.dynamic:
+                whole = memory[field].detach().view(-1).view(torch.uint8)
                 held[field] = rows(whole.view(-1, column.component.size), chosen[column.table])
             else:
-                held[field] = rows(whole.view(sim.memory.num_worlds, -1), places)
+                held[field] = of_worlds(memory[field].detach()).view(np.uint8)
         for name in WORLD_FIELDS:
-            held[name] = rows(memory[name.partition(".")[2]].detach(), places)
+            held[name] = of_worlds(memory[name.partition(".")[2]])[:, 0]
         self._held = held
         self._arrays: dict[str, tuple[np.ndarray, str]] = {}
+        self._by_world: dict[str, np.ndarray] = {}  # those of them whose first index is the world
+
+    @cached_property
+    def names(self) -> dict[str, None]:
+        """Names of all fields, in the order of columns."""
+        return dict.fromkeys(_names(self._program))
 
     def __getitem__(self, index: Any) -> Any:
         return _OneOfThem(self, range(len(self.worlds))[index])
@@ -167,6 +186,9 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
                 values = self._memory.view(held, column, field, len(self.worlds))
                 kind = column.table if column.dynamic else "" if column.resource else "world"
                 self._arrays[name] = values.numpy(), kind
+            array, kind = self._arrays[name]
+            if kind == "world":
+                self._by_world[name] = array
         return self._arrays[name]
 
     def part(self, name: str, index: int) -> np.ndarray:
@@ -183,10 +205,14 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
 class _OneOfThem(Mapping[str, np.ndarray]):
     """One of several worlds."""
 
+    __slots__ = ("_by_world", "_index", "_states")
+
     def __init__(self, states: WorldStates, index: int) -> None:
-        self._states, self._index = states, index
+        self._states, self._index, self._by_world = states, index, states._by_world
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if name in self._by_world:  # in few operations: pictures of many worlds read many fields
+            return self._by_world[name][self._index]
         return self._states.part(name, self._index)
 
     def __contains__(self, name: object) -> bool:

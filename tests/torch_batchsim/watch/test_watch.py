@@ -50,6 +50,7 @@ from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
 from torch_batchsim.watch.counts import REWARD, Counts
+from torch_batchsim.watch.frames import COLUMNS
 from torch_batchsim.watch.messages import Refused
 from torch_batchsim.watch.session import Playback, Session
 
@@ -367,9 +368,11 @@ def test_pictures_where_there_is_no_scene() -> None:
         page = Page(viewer.url)
         message = page.socket.recv(timeout=LIMIT)
         assert isinstance(message, bytes)
-        header = json.loads(message[4 : 4 + struct.unpack("<I", message[:4])[0]])
-        world, layout, size, width, height, *_ = header["worlds"][0]
-        assert (world, layout, width, height) == (0, -1, 6, 4) and message[-size:].startswith(b"\x89PNG")
+        table = 4 + struct.unpack("<I", message[:4])[0]
+        assert json.loads(message[4:table])["worlds"] == 2
+        first, second = np.frombuffer(message, "<f8", 2 * len(COLUMNS), table).reshape(2, -1).tolist()
+        assert (first[:2], second[:2], first[3:5]) == ([0, -1], [1, -1], [6, 4])
+        assert message[-int(second[2]) :].startswith(b"\x89PNG")
 
 
 def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:

@@ -11,10 +11,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 namespace {
+
+struct Rows {
+    std::vector<std::int64_t> numbers;
+    bool together = true;  // each one more than the one before
+};
 
 // One output of which rows are summed: its field of the outputs, and that of the values at an episode's end, or null.
 struct Part {
@@ -23,7 +27,7 @@ struct Part {
 };
 
 struct Shown {
-    std::vector<std::int64_t> rows;
+    Rows rows;
     std::vector<Part> parts;
     PyObject *done = nullptr;  // the field that says of which rows final values count
     Py_buffer sums{};          // double [parts, rows]
@@ -66,17 +70,24 @@ const void *memory_of(const StepCounter &self, PyObject *tensors, PyObject *fiel
     return found;
 }
 
+// Of rows that lie together the compiler takes several at once: most often pages show the first worlds.
 template <class T>
-void add(const void *values, const void *last, const bool *done, const std::vector<std::int64_t> &rows, double *sums) {
+__attribute__((optimize("O3"))) void add(const void *values, const void *last, const bool *done, const Rows &rows, double *sums) {
     const T *const now = static_cast<const T *>(values), *const end = static_cast<const T *>(last);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        const std::int64_t row = rows[i];
-        const double value = double(end && done[row] ? end[row] : now[row]);
-        if (!std::is_floating_point_v<T> || std::isfinite(value)) sums[i] += value;
+    const auto finite = [](double value) { return value - value == 0 ? value : 0.0; };
+    const std::size_t count = rows.numbers.size();
+    if (!end && rows.together) {
+        const T *const first = now + rows.numbers[0];
+        for (std::size_t i = 0; i < count; ++i) sums[i] += finite(double(first[i]));
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t row = rows.numbers[i];
+        sums[i] += finite(double(end && done[row] ? end[row] : now[row]));
     }
 }
 
-bool add_part(char type, const void *now, const void *last, const bool *done, const std::vector<std::int64_t> &rows, double *sums) {
+bool add_part(char type, const void *now, const void *last, const bool *done, const Rows &rows, double *sums) {
     switch (type) {
     case 'f': add<float>(now, last, done, rows, sums); return true;
     case 'd': add<double>(now, last, done, rows, sums); return true;
@@ -97,7 +108,7 @@ bool add_part(char type, const void *now, const void *last, const bool *done, co
 
 // Adds the outputs of the last step. Returns false with an error set.
 bool add_step(StepCounter &self) {
-    if (!self.shown) return true;
+    if (!self.shown || self.shown->rows.numbers.empty()) return true;
     PyObject *const present = PyObject_GetAttr(self.outputs, present_name);
     PyObject *const tensors = present ? PyObject_GetAttr(present, tensors_name) : nullptr;
     Py_XDECREF(present);
@@ -110,7 +121,7 @@ bool add_step(StepCounter &self) {
         const void *const last = part.final_field ? memory_of(self, tensors, part.final_field) : nullptr;
         if (PyErr_Occurred()) break;
         add_part(part.type, now, last, done, shown.rows, sums);
-        sums += shown.rows.size();
+        sums += shown.rows.numbers.size();
     }
     Py_DECREF(tensors);
     self.added += !PyErr_Occurred();
@@ -146,18 +157,20 @@ PyObject *show(PyObject *object, PyObject *arguments) {
     PyObject *parts, *done, *sums;
     if (!PyArg_ParseTuple(arguments, "y#O!OO", &rows, &size, &PyTuple_Type, &parts, &done, &sums)) return nullptr;
     auto *const made = new Shown;
-    made->rows.assign(reinterpret_cast<const std::int64_t *>(rows), reinterpret_cast<const std::int64_t *>(rows + size));
+    std::vector<std::int64_t> &numbers = made->rows.numbers;
+    numbers.assign(reinterpret_cast<const std::int64_t *>(rows), reinterpret_cast<const std::int64_t *>(rows + size));
+    for (std::size_t i = 0; i < numbers.size(); ++i) made->rows.together &= numbers[i] == numbers[0] + std::int64_t(i);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts) && !PyErr_Occurred(); ++i) {
         PyObject *field, *final_field;
         int type;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, i), "UOC", &field, &final_field, &type)) break;
         made->parts.push_back({Py_NewRef(field), final_field == Py_None ? nullptr : Py_NewRef(final_field), char(type)});
-        if (!add_part(char(type), nullptr, nullptr, nullptr, {}, nullptr))
+        if (!add_part(char(type), nullptr, nullptr, nullptr, {{}, false}, nullptr))
             PyErr_Format(PyExc_ValueError, "a StepCounter adds no numbers of type %c", type);
     }
     made->done = done == Py_None ? nullptr : Py_NewRef(done);
     if (!PyErr_Occurred() && !PyObject_GetBuffer(sums, &made->sums, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) &&
-        std::size_t(made->sums.len) != made->rows.size() * made->parts.size() * sizeof(double))
+        std::size_t(made->sums.len) != numbers.size() * made->parts.size() * sizeof(double))
         PyErr_SetString(PyExc_ValueError, "the sums of a StepCounter are double [parts, rows]");
     if (PyErr_Occurred()) {
         delete made;

@@ -160,6 +160,9 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
     def __getitem__(self, index: Any) -> Any:
         return _OneOfThem(self, range(len(self.worlds))[index])
 
+    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
+        return (_OneOfThem(self, index) for index in range(len(self.worlds)))
+
     def __len__(self) -> int:
         return len(self.worlds)
 

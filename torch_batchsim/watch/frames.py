@@ -92,7 +92,7 @@ class Side:
         self.encoder, self.scenes = encoder, rendering.has_scene(environment)
         drawn = [(i, world) for i, world in enumerate(states.worlds) if only is None or world in only]
         self.index = {world: i for i, (_, world) in enumerate(drawn)}
-        which = (states[i] for i, _ in drawn)
+        which = iter(states) if only is None else (states[i] for i, _ in drawn)
         self.table = np.zeros((len(drawn), len(COLUMNS)))
         if self.scenes:
             draw = rendering.scene_of(environment)

@@ -301,7 +301,7 @@ class Viewer:
         with self._changed:
             self._counts.show(worlds, anew=not self._counter.counting)
             self._counter.counting = bool(self._server.wanted)
-        tally = Tally(*self._counts.totals(), [self._faulty[world] for world in worlds])
+        tally = Tally(*self._counts.totals(), [self._faulty.get(world, 0) for world in worlds])
         other = None if self.other is None else self._beside(states)
         self._server.offer(Shot(states, self.steps, rate, _rewards(self.env, states), tally, dict(self.beside), other))
 

@@ -73,7 +73,7 @@ class Counts:
         outputs = env.sim.memory.outputs
         self.counter: StepCounter = PlainCounter(env) if made is None else made.StepCounter(torch.Tensor, outputs)
         self._worlds: tuple[int, ...] = ()
-        self._firsts: dict[int, int] = {}  # by world: how many steps had been taken when it was shown first
+        self._firsts = np.zeros(0, np.int64)  # by world: how many steps had been taken when it was shown first
         self._before: dict[str, np.ndarray] = {}  # sums by name, float64 [worlds], without those of ``_sums``
         self._steps = np.zeros(0, np.int64)  # likewise
         self._sums = np.zeros((0, 0, 0))  # float64 [names, worlds, agents]
@@ -83,17 +83,16 @@ class Counts:
         worlds, step = tuple(worlds), self.counter.steps
         if worlds == self._worlds and not anew:
             return
-        _, steps, sums = self.totals()
+        firsts, steps, sums = self.totals()
         before = {} if anew else {world: i for i, world in enumerate(self._worlds)}
         places = np.array([before.get(world, -1) for world in worlds], np.int64)
         stays, names = places >= 0, (REWARD, *self.infos)
-        self._firsts = {world: self._firsts[world] if world in before else step for world in worlds}
+        self._firsts, self._steps = np.full(len(worlds), step), np.zeros(len(worlds), np.int64)
         self._before = {name: np.zeros(len(worlds)) for name in names}
-        self._steps = np.zeros(len(worlds), np.int64)
         if stays.any():
-            self._steps[stays] = np.array(steps)[places[stays]]
-            for name in names:
-                self._before[name][stays] = sums[name][places[stays]]
+            olds = firsts, steps, *(sums[name] for name in names)
+            for own, old in zip((self._firsts, self._steps, *self._before.values()), olds, strict=True):
+                own[stays] = old[places[stays]]
         self._worlds, agents, memory = worlds, self._env.num_agents, self._env.sim.memory
         rows = (np.array(worlds, np.int64)[:, None] * agents + np.arange(agents)).ravel()
         self._sums = np.zeros((len(names), len(worlds), agents))
@@ -106,15 +105,15 @@ class Counts:
         done = memory.field_of("Agents.done") if final and self.infos else None
         self.counter.show(rows.tobytes(), tuple(parts), done, self._sums)
 
-    def totals(self) -> tuple[list[int], list[int], dict[str, np.ndarray]]:
+    def totals(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Of each world: after how many steps counting began, how many steps it counted, and sums by name."""
         if isinstance(self.counter, PlainCounter):
             self.counter.sum_up()
-        sums = {
-            name: self._before[name] + (own.sum(axis=1) if name == REWARD else own.mean(axis=1))
-            for name, own in zip((REWARD, *self.infos), self._sums, strict=False)
-        }
-        return [self._firsts[world] for world in self._worlds], (self._steps + self.counter.added).tolist(), sums
+        sums = {}
+        for name, before, own in zip(self._before, self._before.values(), self._sums, strict=True):
+            by_world = np.add.reduce(own, axis=1)
+            sums[name] = before + (by_world if name == REWARD else by_world / own.shape[1])
+        return self._firsts, self._steps + self.counter.added, sums
 
 
 class PlainCounter:

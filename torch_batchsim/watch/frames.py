@@ -28,10 +28,10 @@ _WORK, _REST = 0.0005, 0.0001  # seconds
 
 @dataclass
 class Tally:
-    """What has been counted of the shown worlds, whether frames showed it or not; a list has an entry for each."""
+    """What has been counted of the shown worlds, whether frames showed it or not, each ``[worlds]``."""
 
-    firsts: list[int]  # steps that had been taken when a world was shown first, from which on it is counted
-    steps: list[int]
+    firsts: np.ndarray  # steps that had been taken when a world was shown first, from which on it is counted
+    steps: np.ndarray
     sums: dict[str, np.ndarray]  # of rewards and infos, over these steps
     faults: list[int]  # since the beginning of the run
 

@@ -532,7 +532,8 @@ def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any
             wanted += 1
         counts.counter.add()
     _, steps, sums = counts.totals()
-    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).any()
+    assert steps.tolist() == [60, 60, 60] and (wanted[worlds] < 0).any()
+    assert sums[REWARD].tolist() == wanted[worlds].tolist()
 
 
 _VALUES = {
@@ -576,7 +577,7 @@ TBS_SYSTEM void judge(World &world, Episode &episode) {{ episode.truncated = epi
             own = np.where(np.isfinite(numbers), numbers, 0)
             wanted[name] += own.sum(axis=1) if name == REWARD else own.mean(axis=1)
     _, steps, sums = counts.totals()
-    assert steps == [12, 5, 12]
+    assert steps.tolist() == [12, 5, 12]
     for name, each in wanted.items():
         assert sums[name].tolist() == pytest.approx(each[[3, 0, 1]].tolist(), rel=1e-12), name
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import WorldFault
+from ..gallery import Policy
 from ..replay import Recording
 from ..run.world_state import WorldStates
 from . import messages
@@ -20,8 +21,6 @@ from .play import Play
 from .viewer import MOST_SHOWN, Viewer
 
 _LOOK = 0.01  # seconds
-Policy = Callable[[Any, dict[str, Any]], Any]
-"""Observations and infos of the whole batch to its actions."""
 
 
 class Session:

@@ -42,10 +42,11 @@ class Page:
             return json.loads(message), {}
         (length,) = struct.unpack("<I", message[:4])
         header, at, numbers = json.loads(message[4 : 4 + length]), 4 + length, {}
-        self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
+        if "from" in header:
+            self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
         header["worlds"], at = _table(message, at, header["worlds"])
-        for world, _, size, *_ in header["worlds"]:
-            numbers[world] = np.frombuffer(message[at : at + size], "<i4")
+        for world, layout, size, *_ in header["worlds"]:
+            numbers[world] = np.frombuffer(message[at : at + size], "<u1" if layout < 0 else "<i4")
             at += size
         if "other" in header:
             header["other"]["worlds"], at = _table(message, at, 1)

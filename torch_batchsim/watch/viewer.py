@@ -101,9 +101,8 @@ class Viewer:
         self._followed = tables.followed(own.sim.program)
         if self._followed:
             self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
-        if rendering.has_scene(own.environment):
-            place = messages.within(0.0, 1e5)
-            self.on("point", {"world": world, "x": place, "y": place}, self._point)
+        place = messages.within(0.0, 1e5)
+        self.on("point", {"world": world, "x": place, "y": place}, self._point)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
@@ -333,6 +332,8 @@ class Viewer:
 
     def _point(self, world: int, x: float, y: float) -> dict[str, Any]:
         environment, state = self.env.environment, WorldState(self.env.sim, world)
+        if not rendering.has_scene(environment):
+            return {"kind": "picked", "world": world, "table": self._only_row(), "row": 0}
         seats = [seat["agent"] for seat in self.beside.get("humans", ()) if seat["world"] == world]
         try:
             hides = seats and type(environment).scene_for is not Environment.scene_for
@@ -347,6 +348,14 @@ class Viewer:
         if found[0] not in self.tables:
             raise Refused(f"the scene names a table {found[0]!r}; there are {', '.join(self.tables)}")
         return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
+
+    def _only_row(self) -> str:
+        """The table of the one row that a world has, to which its picture belongs. Raises Refused for others."""
+        [first, *others] = self.env.sim.program.archetypes
+        if others or first.count != 1:
+            name = self.env.environment.name
+            raise Refused(f"{name} has pictures without shapes, which belong to no row: see Scene.row")
+        return first.name
 
 
 def _rewards(env: TorchVectorEnv, states: WorldStates) -> np.ndarray:

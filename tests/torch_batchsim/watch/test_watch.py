@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -50,7 +49,6 @@ from torch_batchsim.run.world_state import WorldState, WorldStates
 from torch_batchsim.vector import rendering
 from torch_batchsim.watch.__main__ import main
 from torch_batchsim.watch.counts import REWARD, Counts
-from torch_batchsim.watch.frames import COLUMNS
 from torch_batchsim.watch.messages import Refused
 from torch_batchsim.watch.session import Playback, Session
 
@@ -366,13 +364,10 @@ def test_pictures_where_there_is_no_scene() -> None:
 
     with running(TorchVectorEnv(Drawn(), 2)) as viewer:
         page = Page(viewer.url)
-        message = page.socket.recv(timeout=LIMIT)
-        assert isinstance(message, bytes)
-        table = 4 + struct.unpack("<I", message[:4])[0]
-        assert json.loads(message[4:table])["worlds"] == 2
-        first, second = np.frombuffer(message, "<f8", 2 * len(COLUMNS), table).reshape(2, -1).tolist()
+        frame, files = page.frame()
+        first, second = frame["worlds"]
         assert (first[:2], second[:2], first[3:5]) == ([0, -1], [1, -1], [6, 4])
-        assert message[-int(second[2]) :].startswith(b"\x89PNG")
+        assert files[1].tobytes().startswith(b"\x89PNG")
 
 
 def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ const void *memory_of(const StepCounter &self, PyObject *tensors, PyObject *fiel
 
 // Of rows that lie together the compiler takes several at once: most often pages show the first worlds.
 template <class T>
-__attribute__((optimize("O3"))) void add(const void *values, const void *last, const bool *done, const Rows &rows, double *sums) {
+__attribute__((optimize("O3"))) void add(const void *values, const void *last, const bool *done, const Rows &rows,
+                                         double *sums) {
     const T *const now = static_cast<const T *>(values), *const end = static_cast<const T *>(last);
     const auto finite = [](double value) { return value - value == 0 ? value : 0.0; };
     const std::size_t count = rows.numbers.size();
@@ -106,19 +107,20 @@ bool add_part(char type, const void *now, const void *last, const bool *done, co
     return false;
 }
 
-// Adds the outputs of the last step. Returns false with an error set.
-bool add_step(StepCounter &self) {
+// Adds the outputs of the last step; final: of rows that have ended the final ones. Returns false with an error set.
+bool add_step(StepCounter &self, bool final = true) {
     if (!self.shown || self.shown->rows.numbers.empty()) return true;
     PyObject *const present = PyObject_GetAttr(self.outputs, present_name);
     PyObject *const tensors = present ? PyObject_GetAttr(present, tensors_name) : nullptr;
     Py_XDECREF(present);
     if (!tensors) return false;
     const Shown &shown = *self.shown;
-    const bool *const done = shown.done ? static_cast<const bool *>(memory_of(self, tensors, shown.done)) : nullptr;
+    final = final && shown.done;
+    const bool *const done = final ? static_cast<const bool *>(memory_of(self, tensors, shown.done)) : nullptr;
     double *sums = static_cast<double *>(shown.sums.buf);
     for (const Part &part : shown.parts) {
         const void *const now = memory_of(self, tensors, part.field);
-        const void *const last = part.final_field ? memory_of(self, tensors, part.final_field) : nullptr;
+        const void *const last = final && part.final_field ? memory_of(self, tensors, part.final_field) : nullptr;
         if (PyErr_Occurred()) break;
         add_part(part.type, now, last, done, shown.rows, sums);
         sums += shown.rows.numbers.size();
@@ -144,8 +146,10 @@ PyObject *run(PyObject *object, PyObject *const *, std::size_t count, PyObject *
     return PyBool_FromLong(now.count() >= self.due);
 }
 
-PyObject *add_from_python(PyObject *object, PyObject *) {
-    if (!add_step(*reinterpret_cast<StepCounter *>(object))) return nullptr;
+PyObject *add_from_python(PyObject *object, PyObject *arguments) {
+    int final = true;
+    if (!PyArg_ParseTuple(arguments, "|p", &final)) return nullptr;
+    if (!add_step(*reinterpret_cast<StepCounter *>(object), final)) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -164,7 +168,8 @@ PyObject *show(PyObject *object, PyObject *arguments) {
         PyObject *field, *final_field;
         int type;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, i), "UOC", &field, &final_field, &type)) break;
-        made->parts.push_back({Py_NewRef(field), final_field == Py_None ? nullptr : Py_NewRef(final_field), char(type)});
+        if (final_field == Py_None) final_field = nullptr;
+        made->parts.push_back({Py_NewRef(field), Py_XNewRef(final_field), char(type)});
         if (!add_part(char(type), nullptr, nullptr, nullptr, {{}, false}, nullptr))
             PyErr_Format(PyExc_ValueError, "a StepCounter adds no numbers of type %c", type);
     }
@@ -206,7 +211,7 @@ void destroy(PyObject *object) {
     Py_TYPE(object)->tp_free(object);
 }
 
-PyMethodDef methods[] = {{"add", add_from_python, METH_NOARGS, nullptr}, {"show", show, METH_VARARGS, nullptr}, {}};
+PyMethodDef methods[] = {{"add", add_from_python, METH_VARARGS, nullptr}, {"show", show, METH_VARARGS, nullptr}, {}};
 PyMemberDef members[] = {{"steps", T_LONGLONG, offsetof(StepCounter, steps), 0, nullptr},
                          {"added", T_LONGLONG, offsetof(StepCounter, added), 0, nullptr},
                          {"due", T_DOUBLE, offsetof(StepCounter, due), 0, nullptr},

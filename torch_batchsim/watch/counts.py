@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any, Protocol
@@ -41,8 +41,8 @@ class StepCounter(Protocol):
 
     def __call__(self) -> bool: ...
 
-    def add(self) -> None:
-        """Add the outputs of the last step to the sums."""
+    def add(self, final: bool = True, /) -> None:
+        """Add the outputs of the last step to the sums; with ``final`` the final ones of rows that have ended."""
 
     def show(self, rows: bytes, parts: tuple[Part, ...], done: str | None, sums: np.ndarray) -> None:
         """Sum up these rows, int64, from here on, into float64 ``[parts, worlds, agents]``.
@@ -105,6 +105,16 @@ class Counts:
         done = memory.field_of("Agents.done") if final and self.infos else None
         self.counter.show(rows.tobytes(), tuple(parts), done, self._sums)
 
+    def add_around(self, held: Collection[int]) -> None:
+        """Count a step in which these worlds stood still, and which began no new episodes: no final values count."""
+        at = [i for i, world in enumerate(self._worlds) if world in held]
+        self.totals()
+        before = self._sums[:, at].copy()
+        self.counter.add(False)
+        self.totals()
+        self._sums[:, at] = before
+        self._steps[at] -= 1
+
     def totals(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Of each world: after how many steps counting began, how many steps it counted, and sums by name."""
         if isinstance(self.counter, PlainCounter):
@@ -150,7 +160,7 @@ class PlainCounter:
         self._buffers = [torch.empty(shape, dtype=kind, device=self._device) for kind in kinds]
         self._kept = 0
 
-    def add(self) -> None:
+    def add(self, final: bool = True, /) -> None:
         if not self._parts:
             return
         if self._kept == len(self._buffers[0]):
@@ -159,7 +169,7 @@ class PlainCounter:
         for (field, final_field, _), buffer in zip(self._parts, self._buffers, strict=True):
             kept = buffer[self._kept]
             torch.index_select(tensors[field].view(-1).view(buffer.dtype), 0, self._rows, out=kept)
-            if final_field is not None:
+            if final and final_field is not None:
                 last = tensors[final_field].view(-1).view(buffer.dtype).index_select(0, self._rows)
                 ended = tensors[self._done].view(-1).view(torch.bool).index_select(0, self._rows)
                 torch.where(ended, last, kept, out=kept)

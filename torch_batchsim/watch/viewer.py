@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -157,10 +157,16 @@ class Viewer:
         """Let all pages know of a change of the run, such as another policy."""
         self._server.broadcast({"kind": "state", **facts})
 
-    def count(self) -> None:
-        """Count the rewards of a step before something else than ``after_step`` follows it, such as a reset."""
+    def count(self, held: Collection[int] = ()) -> None:
+        """Count the rewards of a step before something else than ``after_step`` follows it, such as a reset.
+
+        ``held``: worlds that took no part in it, while those that ended have not begun anew.
+        """
         if self._counter.counting and not self._counter.counted:
-            self._counter.add()
+            if held:
+                self._counts.add_around(held)
+            else:
+                self._counter.add()
         self._counter.counted = True
 
     def skip(self) -> None:

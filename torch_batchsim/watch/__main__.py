@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
     parser.add_argument("--show", type=int, default=16, metavar="N", help="how many are shown at first (default: 16)")
     parser.add_argument("--speed", default="", metavar="N", help="steps a second, or full (default: the environment's)")
-    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long all worlds wait for a human who has "
+    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long a world waits for a human who has "
                         "to choose, then the policy does (default: as long as it takes)")  # fmt: skip
     parser.add_argument("--port", type=int, metavar="N", help="(default: the first free one from 8765 on)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",

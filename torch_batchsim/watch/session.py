@@ -32,7 +32,7 @@ class Session:
         viewer: of a ``TorchVectorEnv``.
         policies: by name, each a function that makes it when it is chosen first. The first one plays at first.
         seed: of the first reset.
-        turn_seconds: how long worlds wait for a human, see ``Play``.
+        turn_seconds: how long a world waits for a human, see ``Play``.
 
     Attributes: ``play``, the humans; ``overrides``: functions that take the actions of the batch and change rows of
     them, at first that of ``play``; ``observations``, ``infos``: the present ones.

@@ -91,7 +91,8 @@ class Encoder:
                 flat, end = [], end + len(numbers)
             before = len(flat)
             for shape in scene.shapes:
-                kind, key = shape[0], None
+                kind = shape[0]
+                key: tuple[Any, ...] | None
                 if kind == "rectangle" and not finite:  # these two are most of all shapes
                     _, corner, opposite, colour = shape
                     flat += corner
@@ -102,8 +103,10 @@ class Encoder:
                     flat += start
                     flat += stop
                     key = kind, colour, width
-                elif (key := read(shape, flat)) is None:
-                    continue
+                else:
+                    key = read(shape, flat)
+                    if key is None:
+                        continue
                 try:
                     styles.append(known[key])
                 except (KeyError, TypeError):

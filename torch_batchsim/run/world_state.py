@@ -148,7 +148,7 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
         chosen: dict[str, np.ndarray] = {}  # of each dynamic table: the slots of these worlds, one world after another
         self._ends: dict[str, list[int]] = {}
         for name in (archetype.name for archetype in self._program.dynamic):
-            firsts, counts = (of_worlds(memory[f"table_{name}_{part}"]) for part in ("first", "count"))
+            firsts, counts = (of_worlds(memory[f"table_{name}_{part}"][:count]) for part in ("first", "count"))
             ends = np.cumsum([0, *counts.tolist()])
             chosen[name] = np.arange(ends[-1]) + np.repeat(firsts - ends[:-1], counts)
             self._ends[name] = ends.tolist()
@@ -203,7 +203,9 @@ class WorldStates(Sequence[Mapping[str, np.ndarray]]):
                 layouts = _layouts.setdefault(self._memory, {})
                 layout = layouts.get(name)
                 if layout is None:
-                    layout = layouts[name] = self._layout(name)
+                    layout = self._layout(name)
+                    if 0 not in layout.shape:  # of no numbers torch does not say where they lie
+                        layouts[name] = layout
                 found = self._arranged(layout), layout.kind
             self._arrays[name] = found
             if found[1] == "world":

@@ -169,7 +169,7 @@ class PlainCounter:
         for (field, final_field, _), buffer in zip(self._parts, self._buffers, strict=True):
             kept = buffer[self._kept]
             torch.index_select(tensors[field].view(-1).view(buffer.dtype), 0, self._rows, out=kept)
-            if final and final_field is not None:
+            if final and final_field is not None and self._done is not None:
                 last = tensors[final_field].view(-1).view(buffer.dtype).index_select(0, self._rows)
                 ended = tensors[self._done].view(-1).view(torch.bool).index_select(0, self._rows)
                 torch.where(ended, last, kept, out=kept)

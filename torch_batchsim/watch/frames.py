@@ -115,8 +115,9 @@ class Side:
         if drawn:
             places = [i for i, _ in drawn]
             steps, episodes = (states.array(f"World.{name}")[places] for name in ("step", "episode"))
-            columns = [world for _, world in drawn], layouts, np.diff(self._ends, prepend=0), *zip(*sizes, strict=True)
-            for i, values in enumerate((*columns, steps, episodes, rewards[places])):
+            shown = np.array([world for _, world in drawn]), np.array(layouts), np.diff(self._ends, prepend=0)
+            columns = *shown, *np.array(sizes).T, steps, episodes, rewards[places]
+            for i, values in enumerate(columns):
                 self.table[:, i] = values
 
     def data(self, i: int) -> memoryview:
@@ -155,7 +156,8 @@ class Frame:
             humans.setdefault(seat["world"], []).append(seat["agent"])
         self.sides = [Side(shot.states, shot.rewards, environments[0], encoders[0], humans=humans)]
         tally = shot.tally
-        for i, values in enumerate((tally.firsts, tally.steps, tally.sums[REWARD], tally.faults), len(COLUMNS) - 4):
+        counted = tally.firsts, tally.steps, tally.sums[REWARD], np.array(tally.faults)
+        for i, values in enumerate(counted, len(COLUMNS) - len(counted)):
             self.sides[0].table[:, i] = values
         if shot.other is not None:
             other = shot.other
@@ -178,7 +180,8 @@ class Frame:
         if look.follow is not None and at is not None:
             header["follow"] = tables.place(self.shot.states, at, look.follow, look.row)
         header |= side.news(known[0])
-        parts = [side.table[places].astype("<f8", copy=False).tobytes(), *map(side.data, places)]
+        parts: list[bytes | memoryview] = [side.table[places].astype("<f8", copy=False).tobytes()]
+        parts += map(side.data, places)
         if self.shot.other is not None:
             other = self.sides[1]
             header["differs"] = {world: self.shot.other.differs.get(world, []) for world in shown}

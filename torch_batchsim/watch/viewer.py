@@ -101,8 +101,8 @@ class Viewer:
         self._followed = tables.followed(own.sim.program)
         if self._followed:
             self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
-        place = messages.within(0.0, 1e5)
-        self.on("point", {"world": world, "x": place, "y": place}, self._point)
+        pixel = messages.within(0.0, 1e5)
+        self.on("point", {"world": world, "x": pixel, "y": pixel}, self._point)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),

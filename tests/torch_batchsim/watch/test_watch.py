@@ -728,16 +728,18 @@ def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> No
                                   pytest.param("hideseek", marks=pytest.mark.full)])  # fmt: skip
 def test_states_copied_together_are_those_of_each_world(name: str) -> None:
     env = gymnasium.make_vec(torch_batchsim.environment_ids()[name], num_worlds=5)
-    env.reset(seed=1)
-    for _ in range(30):
-        env.step(env.sample_actions())
     sim = env.unwrapped.sim
+    env.reset(seed=1)
+    for step in range(31):
+        for worlds in ([4, 1], [1, 2, 3], [2], range(5)) if step % 10 == 0 else ():
+            states = WorldStates(sim, worlds)
+            assert len(states) == len(worlds) and len(states[0]) == len(states.names)
+            for state, world in zip(states, worlds, strict=True):
+                own = WorldState(sim, world)
+                for each in (*own, "World.step", "World.episode"):
+                    assert np.array_equal(state[each], own[each], equal_nan=state[each].dtype.kind == "f"), each
+        env.step(env.sample_actions())
     states = WorldStates(sim, [4, 1])
-    assert len(states) == 2 and len(states[0]) == len(states.names)
-    for state, world in zip(states, (4, 1), strict=True):
-        own = WorldState(sim, world)
-        for each in (*own, "World.step", "World.episode"):
-            assert np.array_equal(state[each], own[each], equal_nan=state[each].dtype.kind == "f"), each
     kept = states[0]["World.step"].copy()
     env.step(env.sample_actions())
     assert states[0]["World.step"] == kept and "Nothing.x" not in states[0]

@@ -1,7 +1,7 @@
 """A picture of many worlds side by side, or an animation: ``python -m torch_batchsim.gallery cartpole --worlds 60``.
 
-Worlds take random legal actions, or those of a policy of ``torch_batchsim.train``. After an episode the next one
-begins, so that worlds show different moments.
+Worlds take random legal actions, those of a policy of the environment, or of ``torch_batchsim.train``. After an episode
+the next one begins, so that worlds show different moments.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ import torch
 
 from .base.extras import command_needs
 from .command_line import Parser, long_env_options, parse_env_options, refuse_unknown
+from .declare.policies import policies_of
 from .draw import tiled
 from .errors import MissingExtra, WorldFault
 from .vector.registration import find_id, option_names
 
 PROGRAM = "python -m torch_batchsim.gallery"
+Policy = Callable[[Any, dict[str, Any]], Any]
+"""Observations and infos of the whole batch to its actions."""
 MOST_WORLDS = 4096
 MOST_FRAMES = 2000
 SAID_OTHERWISE = {
@@ -78,22 +81,16 @@ def long_arguments(given: list[str], own: Sequence[str], program: str) -> list[s
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("environment", help="one that defines render(): cartpole, an id, module:id or file.py")
-    parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many are drawn (default: 64)")
+    taken = "taken before the picture, or shown by the animation"
+    add_play(parser, worlds=(64, "how many are drawn"), steps=(100, taken))
     parser.add_argument("--columns", type=int, metavar="N", help="worlds side by side (default: about a square)")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="taken before the picture, or shown "
-                        "by the animation (default: 100)")  # fmt: skip
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of an animation, steps from one picture to "
                         "the next (default: 1)")  # fmt: skip
-    parser.add_argument("--policy", default="random", metavar="P", help="random, or a run of torch_batchsim.train: its "
-                        "folder or its checkpoint.pt (default: random)")  # fmt: skip
     parser.add_argument("--width", type=int, default=1200, metavar="PIXELS", help="of the whole picture, at most; "
                         "worlds are not drawn larger than render() does (default: 1200)")  # fmt: skip
     parser.add_argument("--gap", type=int, default=4, metavar="PIXELS", help="between worlds (default: 4)")
     parser.add_argument("--colours", type=int, default=256, metavar="N", help="of a .png, 2 to 256; 0: all of them "
                         "(default: 256)")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
-    parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
-                        help="an option of the environment; --key value is short for it")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("gallery.png"), metavar="FILE",
                         help=".png for a picture; .gif, .webp or .mp4 for an animation (gallery.png)")  # fmt: skip
     return parser
@@ -102,23 +99,51 @@ def _parser() -> argparse.ArgumentParser:
 def _check(options: argparse.Namespace) -> None:
     """Reject options before anything is compiled."""
     limits = {"worlds": (1, MOST_WORLDS), "columns": (1, None), "steps": (0, None), "every": (1, None)}
-    limits |= {"width": (1, 20_000), "gap": (0, 100), "seed": (0, 2**63 - 1)}
-    for name, (least, most) in limits.items():
-        value = getattr(options, name)
-        if value is not None and (value < least or (most is not None and value > most)):
-            allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise GalleryError(f"--{name} must be {allowed}, got {value}")
+    check_limits(options, {**limits, "width": (1, 20_000), "gap": (0, 100)})
     if options.colours != 0 and not 2 <= options.colours <= 256:
         raise GalleryError(f"--colours must be 0 or from 2 to 256, got {options.colours}")
     kinds = (".png", ".gif", ".webp", ".mp4")
     if options.out.suffix.lower() not in kinds:
         raise GalleryError(f"--out must end in {', '.join(kinds)}, got {options.out}")
-    if options.out.is_dir() or not options.out.parent.is_dir():
-        raise GalleryError(f"--out must be a file in an existing folder, got {options.out}")
+    check_out(options)
     frames = options.steps // options.every + 1
     if options.out.suffix.lower() != ".png" and frames > MOST_FRAMES:
         raise GalleryError(f"an animation has at most {MOST_FRAMES:,} pictures, got {frames:,}: "
                            "use fewer --steps, or a larger --every")  # fmt: skip
+
+
+# ---- options that commands share -----------------------------------------------------------------------------------
+
+
+def add_play(parser: argparse.ArgumentParser, worlds: tuple[int, str], steps: tuple[int, str]) -> None:
+    """Options of a command that plays: defaults and texts of two of them, and those of ``add_environment``."""
+    for name, (default, text) in (("--worlds", worlds), ("--steps", steps)):
+        parser.add_argument(name, type=int, default=default, metavar="N", help=f"{text} (default: {default})")
+    parser.add_argument("--policy", default="random", metavar="P", help="random; one that the environment offers; or a "
+                        "run of torch_batchsim.train: its folder or its checkpoint.pt (default: random)")  # fmt: skip
+    add_environment(parser)
+
+
+def add_environment(parser: argparse.ArgumentParser) -> None:
+    """Options of a command that makes an environment."""
+    parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
+    parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
+                        help="an option of the environment; --key value is short for it")  # fmt: skip
+
+
+def check_limits(options: argparse.Namespace, limits: Mapping[str, tuple[int, int | None]]) -> None:
+    """Raise GalleryError for an option outside of its limits, of which a seed has its own; None: without an end."""
+    for name, (least, most) in {**limits, "seed": (0, 2**63 - 1)}.items():
+        value = getattr(options, name)
+        if value is not None and (value < least or (most is not None and value > most)):
+            allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise GalleryError(f"--{name} must be {allowed}, got {value}")
+
+
+def check_out(options: argparse.Namespace) -> None:
+    """Raise GalleryError if ``out`` cannot be a file."""
+    if options.out.is_dir() or not options.out.parent.is_dir():
+        raise GalleryError(f"--out must be a file in an existing folder, got {options.out}")
 
 
 def _run(options: argparse.Namespace) -> tuple[int, ...]:
@@ -129,9 +154,9 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
         video.check_needs(options.out)
     except MissingExtra as error:
         raise GalleryError(str(error)) from None
-    contents = checkpoint_of(options)
+    contents = checkpoint_of(options, run_of(options))
     env = made_environment(options, contents)
-    act = random_play(env, options.seed) if contents is None else trained_play(env, contents, options.seed)
+    act = play_of(options, env, contents)
     if not video.has_pictures(env):
         raise GalleryError(f"{env.spec.id} does not define render()")
     small = _Fitted(env, options)
@@ -147,7 +172,7 @@ def _run(options: argparse.Namespace) -> tuple[int, ...]:
     return pictures[0].shape
 
 
-def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, steps: int, every: int) -> Iterator[None]:
+def _moments(env: Any, act: Policy, seed: int, steps: int, every: int) -> Iterator[None]:
     """Play. Yields after the reset and after every ``every`` steps."""
     observations, infos = env.reset(seed=seed)
     yield
@@ -160,13 +185,20 @@ def _moments(env: Any, act: Callable[[Any, dict[str, Any]], Any], seed: int, ste
 # ---- environments and policies -------------------------------------------------------------------------------------
 
 
-def checkpoint_of(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The contents of a command's ``policy``, None for random play. Raises GalleryError."""
+def run_of(options: argparse.Namespace) -> str | None:
+    """A command's ``policy`` if it is a run of the trainer: a file or folder, or the name of one."""
+    path = Path(options.policy)
+    is_run = options.policy != "random" and (path.exists() or path.name != options.policy or path.suffix == ".pt")
+    return options.policy if is_run else None
+
+
+def checkpoint_of(options: argparse.Namespace, run: str | None) -> dict[str, Any] | None:
+    """The contents of a run's checkpoint, None without one. Raises GalleryError."""
+    if run is None:
+        return None
     from .train.run_folder import checkpoint
 
-    if options.policy == "random":
-        return None
-    path = Path(options.policy)
+    path = Path(run)
     path = path / "checkpoint.pt" if path.is_dir() else path
     if options.env_option:
         raise GalleryError("--env-option is not allowed with a trained --policy, whose checkpoint has the options")
@@ -198,13 +230,34 @@ def made_environment(
         raise GalleryError(str(error)) from error
 
 
-def random_play(env: Any, seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+def offered_by(env: Any) -> dict[str, Policy]:
+    """The policies that an environment offers, by name. Raises GalleryError."""
+    try:
+        return dict(policies_of(env.unwrapped.environment))
+    except ValueError as error:
+        raise GalleryError(str(error)) from error
+
+
+def play_of(options: argparse.Namespace, env: Any, contents: dict[str, Any] | None) -> Policy:
+    """A command's ``policy``, by the contents of its checkpoint or by name. Raises GalleryError."""
+    if contents is not None:
+        return trained_play(env, contents, options.seed)
+    if options.policy == "random":
+        return random_play(env, options.seed)
+    offered = offered_by(env)
+    if options.policy not in offered:
+        names = ", ".join(("random", *offered))
+        raise GalleryError(f"--policy must be {names}, or a run of torch_batchsim.train, got {options.policy}")
+    return offered[options.policy]
+
+
+def random_play(env: Any, seed: int) -> Policy:
     """Random legal actions."""
     env.action_space.seed(seed)
     return lambda observations, infos: env.sample_actions()
 
 
-def trained_play(env: Any, contents: dict[str, Any], seed: int) -> Callable[[Any, dict[str, Any]], torch.Tensor]:
+def trained_play(env: Any, contents: dict[str, Any], seed: int) -> Policy:
     """Draws actions from the policy, so that worlds in equal states may part."""
     from .train.rollouts.acting import acting
     from .train.run_folder.loading import agents_of

@@ -1,7 +1,7 @@
 """A recording of a run: ``python -m torch_batchsim.record hideseek --steps 240 --out hunt.tbs``.
 
-Worlds take random legal actions, or those of a policy of ``torch_batchsim.train``. ``python -m torch_batchsim.replay``
-shows the recording.
+Worlds take random legal actions, those of a policy of the environment, or of ``torch_batchsim.train``.
+``python -m torch_batchsim.replay`` shows the recording.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ import torch
 from .base.extras import command_needs
 from .command_line import Parser
 from .errors import WorldFault
-from .gallery import GalleryError, checkpoint_of, long_arguments, made_environment, random_play, trained_play
+from .gallery import (
+    GalleryError,
+    add_play,
+    check_limits,
+    check_out,
+    checkpoint_of,
+    long_arguments,
+    made_environment,
+    play_of,
+    run_of,
+)
 from .replay import Recorder, RecordingError
 
 PROGRAM = "python -m torch_batchsim.record"
@@ -28,13 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = _parser().parse_args(long_arguments(given, _OWN, PROGRAM))
-        for name, least in (("steps", 0), ("worlds", 1), ("seed", 0)):
-            if getattr(options, name) < least:
-                raise GalleryError(f"--{name} must be at least {least}, got {getattr(options, name)}")
-        if options.policy != "random":
+        check_limits(options, {"steps": (0, None), "worlds": (1, None)})
+        if run_of(options) is not None:
             command_needs("PIL", "tyro", "tqdm", "tensorboard", "matplotlib")
-        if options.out.is_dir() or not options.out.parent.is_dir():
-            raise GalleryError(f"--out must be a file in an existing folder, got {options.out}")
+        check_out(options)
         with torch.no_grad():
             size = _run(options)
     except (GalleryError, RecordingError) as error:
@@ -51,13 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(PROGRAM, description=__doc__)
     parser.add_argument("environment", help="cartpole, an id, module:id or file.py")
-    parser.add_argument("--steps", type=int, default=240, metavar="N", help="of each world (default: 240)")
-    parser.add_argument("--worlds", type=int, default=1, metavar="N", help="how many are recorded (default: 1)")
-    parser.add_argument("--policy", default="random", metavar="P", help="random, or a run of torch_batchsim.train: its "
-                        "folder or its checkpoint.pt (default: random)")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
-    parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
-                        help="an option of the environment; --key value is short for it")  # fmt: skip
+    add_play(parser, worlds=(1, "how many are recorded"), steps=(240, "of each world"))
     parser.add_argument("--out", type=Path, default=Path("recording.tbs"), metavar="FILE",
                         help="the recording, which is replaced (default: recording.tbs)")  # fmt: skip
     return parser
@@ -65,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     """Play and record. Returns the bytes of the file."""
-    contents = checkpoint_of(options)
+    contents = checkpoint_of(options, run_of(options))
     env = made_environment(options, contents, render_mode=None)
-    act = random_play(env, options.seed) if contents is None else trained_play(env, contents, options.seed)
+    act = play_of(options, env, contents)
     with Recorder(env, options.out) as recorder:
         observations, infos = recorder.reset(seed=options.seed)
         for _ in range(options.steps):

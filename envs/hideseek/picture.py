@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from torch_batchsim.draw import Canvas, Colour, Point, Scene, mixed
+from torch_batchsim.physics import rotated
 from torch_batchsim.rays import BodyScene, Picture
 
 SIZE, BAR, MARGIN = 480, 10, 1.2  # pixels, pixels, metres around the square
@@ -30,14 +31,6 @@ LOCK = 0.4  # metres, half the side of a lock's block
 RIM = 33  # places along the end of a cone that is seen from aside
 
 
-def turned(rotation: np.ndarray, vector: tuple[float, float, float]) -> np.ndarray:
-    """A vector turned by a quaternion (w, x, y, z)."""
-    w, x, y, z = (float(part) for part in rotation)  # plain floats take a tenth of numpy's time, in the same order
-    a, b, c = vector
-    p, q, r = (y * c - z * b) + w * a, (z * a - x * c) + w * b, (x * b - y * a) + w * c
-    return np.array([a + 2 * (y * r - z * q), b + 2 * (z * p - x * r), c + 2 * (x * q - y * p)])
-
-
 def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int, int, int]) -> np.ndarray:
     """A picture ``uint8 [SIZE + BAR, SIZE, 3]``. ``steps``: done, of the preparation, of an episode."""
     half = constants.half_size + MARGIN
@@ -49,7 +42,7 @@ def from_above(world: Mapping[str, np.ndarray], constants: Any, steps: tuple[int
 
     def corners(pose: tuple[np.ndarray, np.ndarray], points: list[tuple[float, float, float]]) -> list[Point]:
         position, rotation = pose
-        return [at(position + turned(rotation, point)) for point in points]
+        return [at(position + rotated(rotation, point)) for point in points]
 
     edge = constants.half_size
     canvas.rectangle(at(np.array((-edge, -edge))), at(np.array((edge, edge))), FLOOR)
@@ -100,14 +93,14 @@ def _marks(world: Mapping[str, np.ndarray], constants: Any) -> dict[str, np.ndar
     size, rows = constants.agent, []
     poses = world["Agent.physics.Pose.position"], world["Agent.physics.Pose.rotation"]
     for place, rotation in zip(*poses, strict=True):
-        at = place + turned(rotation, (0.0, 0.82 * size, 0.75 * size))
+        at = place + rotated(rotation, (0.0, 0.82 * size, 0.75 * size))
         rows.append((at, rotation, (0.8 * size, 0.25 * size, 0.3 * size), number_of(WHITE)))
     for table in ("Box", "Ramp"):
         columns = ("physics.Pose.position", "physics.Pose.rotation", "physics.Shape.size", "Thing.locked")
         for place, rotation, half, side in zip(*(world[f"{table}.{name}"] for name in columns), strict=True):
             if int(side) in TEAMS:
                 top = constants.ramp_height / 3 if table == "Ramp" else float(half[2])  # over the centre of mass
-                at = place + turned(rotation, (0.0, 0.0, top + LOCK / 2))
+                at = place + rotated(rotation, (0.0, 0.0, top + LOCK / 2))
                 rows.append((at, rotation, (LOCK, LOCK, LOCK), number_of(TEAMS[int(side)])))
     position, rotation, half, colour = (np.array(column) for column in zip(*rows, strict=True))
     boxes = np.full(len(rows), world["Agent.physics.Shape.kind"][0])  # as agents are
@@ -126,7 +119,7 @@ def _with_sight(scene: BodyScene, world: Mapping[str, np.ndarray], constants: An
     solids, half = solids_of(world, constants), np.arccos(constants.cone)
     scene.layer("Sight")
     for i, place in enumerate(places):
-        forward = turned(rotations[i], (0, 1, 0))
+        forward = rotated(rotations[i], (0, 1, 0))
         angles = np.arctan2(forward[1], forward[0]) + np.linspace(-half, half, RIM)
         ways = np.minimum(clear_ways(solids, place, angles, i), CONE_LENGTH)
         rim = place + np.stack([ways * np.cos(angles), ways * np.sin(angles), 0 * ways], -1)
@@ -136,7 +129,7 @@ def _with_sight(scene: BodyScene, world: Mapping[str, np.ndarray], constants: An
     scene.layer("Lidar", shown=False)
     turns = 2 * np.pi * np.arange(constants.beams) / constants.beams
     for i, ways in enumerate(constants.lidar_range * world["Agent.Lidar.distance"]):
-        left, forward = turned(rotations[i], (-1, 0, 0)), turned(rotations[i], (0, 1, 0))
+        left, forward = rotated(rotations[i], (-1, 0, 0)), rotated(rotations[i], (0, 1, 0))
         ends = places[i] + np.outer(ways * np.sin(turns), left) + np.outer(ways * np.cos(turns), forward)
         scene.beams([places[i], *ends], 1.0, colours[i])
     scene.layer("Names")
@@ -225,7 +218,7 @@ def _cones(canvas: Canvas, world: Mapping[str, np.ndarray], constants: Any, at: 
     for i, (position, rotation, side) in enumerate(zip(*(world[f"Agent.{name}"] for name in columns), strict=True)):
         if not np.isfinite([*position, *rotation]).all():
             continue
-        centre, forward = at(position), turned(rotation, (0, 1, 0))
+        centre, forward = at(position), rotated(rotation, (0, 1, 0))
         dx, dy = (x - centre[0]) / scale, (centre[1] - y) / scale
         distance = np.hypot(dx, dy) + 1e-6
         inside = (dx * forward[0] + dy * forward[1] >= constants.cone * distance) & (distance < CONE_LENGTH)
@@ -247,7 +240,7 @@ def solids_of(world: Mapping[str, np.ndarray], constants: Any) -> tuple[np.ndarr
     for table in ("Agent", "Wall", "Box", "Ramp"):
         names = ("physics.Pose.position", "physics.Pose.rotation", "physics.Shape.size")
         for position, rotation, size in zip(*(world[f"{table}.{name}"] for name in names), strict=True):
-            axes = np.array([turned(rotation, axis) for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1))])
+            axes = np.array([rotated(rotation, axis) for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1))])
             normals = (wedge if table == "Ramp" else box) @ axes
             found.append((normals, (offsets if table == "Ramp" else np.tile(size, 2)) + normals @ position))
     return np.array([normals for normals, _ in found]), np.array([offset for _, offset in found])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .picture import turned
+from torch_batchsim.physics import rotated
 
 _COLUMNS = 72  # characters across the square; half as many lines
 
@@ -21,7 +21,7 @@ def as_text(world: Mapping[str, np.ndarray], constants: Any) -> str:
     grid = np.full((lines, _COLUMNS), " ")
 
     def fill(position: np.ndarray, rotation: np.ndarray, size: tuple[float, float], mark: str) -> None:
-        ahead = turned(rotation, (1, 0, 0))[:2]
+        ahead = rotated(rotation, (1, 0, 0))[:2]
         ahead = ahead / max(float(np.hypot(*ahead)), 1e-6)
         dx, dy = x[None, :] - position[0], y[:, None] - position[1]
         slack = half / _COLUMNS
@@ -40,7 +40,7 @@ def as_text(world: Mapping[str, np.ndarray], constants: Any) -> str:
             continue
         column = int(np.clip((place[0] + half) / (2 * half) * _COLUMNS, 0, _COLUMNS - 1))
         line = int(np.clip((half - place[1]) / (2 * half) * lines, 0, lines - 1))
-        forward = turned(rotation, (0, 1, 0))
+        forward = rotated(rotation, (0, 1, 0))
         way = round(float(np.arctan2(forward[1], forward[0])) / (pi / 2)) % 4
         grid[line, column] = "H" if world["Agent.Team.side"][i] == 1 else "S"
         ahead = (line - round(sin(way * pi / 2)), column + round(cos(way * pi / 2)))

@@ -23,7 +23,7 @@ COLOURS = {
 
 
 def draw(cells: np.ndarray, channels: Sequence[str]) -> Scene:
-    """160 by 160 pixels.
+    """160 by 160 pixels. What stands in a cell belongs to the one row of a game.
 
     Args:
         cells: `[10, 10, channels]`.
@@ -35,5 +35,9 @@ def draw(cells: np.ndarray, channels: Sequence[str]) -> Scene:
             shown = [name for channel, name in enumerate(channels) if cells[y, x, channel]]
             corner = CELL * x + GAP, CELL * y + GAP
             opposite = CELL * (x + 1), CELL * (y + 1)
+            if shown:
+                scene.row("Game")
             scene.rectangle(corner, opposite, COLOURS[shown[-1]] if shown else LINES)
+            if shown:
+                scene.row()
     return scene

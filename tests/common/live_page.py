@@ -16,6 +16,7 @@ import torch
 from torch_batchsim.envs.cartpole import CartPole
 
 from torch_batchsim import TorchVectorEnv, Viewer
+from torch_batchsim.watch.frames import COLUMNS
 from torch_batchsim.watch.session import Session
 
 client_module = pytest.importorskip("websockets.sync.client")
@@ -41,11 +42,15 @@ class Page:
             return json.loads(message), {}
         (length,) = struct.unpack("<I", message[:4])
         header, at, numbers = json.loads(message[4 : 4 + length]), 4 + length, {}
-        self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
-        for world, _, size, *_ in header["worlds"]:
-            numbers[world] = np.frombuffer(message[at : at + size], "<i4")
+        if "from" in header:
+            self.styles[header["from"][0] :], self.layouts[header["from"][1] :] = header["styles"], header["layouts"]
+        header["worlds"], at = _table(message, at, header["worlds"])
+        for world, layout, size, *_ in header["worlds"]:
+            numbers[world] = np.frombuffer(message[at : at + size], "<u1" if layout < 0 else "<i4")
             at += size
-        at += sum(entry[2] for entry in header.get("other", {"worlds": []})["worlds"])
+        if "other" in header:
+            header["other"]["worlds"], at = _table(message, at, 1)
+            at += header["other"]["worlds"][0][2]
         assert at == len(message)
         return header, numbers
 
@@ -68,6 +73,14 @@ class Page:
         """The answer to a message that is refused."""
         self.socket.send(message)
         return self.text("error")["text"]
+
+
+def _table(message: bytes, at: int, count: int) -> tuple[list[list[Any]], int]:
+    """``COLUMNS`` of each world, and where they end."""
+    end = at + 8 * count * len(COLUMNS)
+    table = np.frombuffer(message[at:end], "<f8").reshape(count, -1).tolist()
+    floats = [COLUMNS.index(name) for name in ("reward", "total")]
+    return [[value if i in floats else int(value) for i, value in enumerate(row)] for row in table], end
 
 
 @contextmanager

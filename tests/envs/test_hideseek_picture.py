@@ -27,7 +27,7 @@ def test_cones_are_cut_by_the_rays_of_sight() -> None:
             world = WorldState(env.sim, number)
             solids = picture.solids_of(world, c)
             for i, place in enumerate(world["Agent.physics.Pose.position"]):
-                forward = picture.turned(world["Agent.physics.Pose.rotation"][i], (0, 1, 0))
+                forward = picture.rotated(world["Agent.physics.Pose.rotation"][i], (0, 1, 0))
                 angles = np.arctan2(forward[1], forward[0]) + 2 * pi * np.arange(c.beams) / c.beams
                 ways = np.minimum(picture.clear_ways(solids, place, angles, i) / c.lidar_range, 1)
                 wrong += int((np.abs(ways - lidar[number, i]) > 1e-4).sum())  # those that graze an edge

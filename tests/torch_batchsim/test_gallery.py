@@ -62,6 +62,16 @@ def test_a_trained_policy_acts(tmp_path, capsys):
     assert "is of torch_batchsim/CartPole-v0, not of torch_batchsim/Swarm-v0" in capsys.readouterr().err
 
 
+def test_a_policy_of_the_environment_acts(tmp_path):
+    path, env = tmp_path / "one.png", torch_batchsim.make_vec("cartpole", num_envs=1)
+    assert run("cartpole", "--worlds", 1, "--steps", 60, "--policy", "balance", "--colours", 0, "--out", path) == 0
+    observations, infos = env.reset(seed=1)
+    for _ in range(60):
+        observations, *_, infos = env.step(env.environment.policies["balance"](observations, infos))
+    with Image.open(path) as image:
+        assert (np.asarray(image.convert("RGB")) == env.render_world(0)).all()
+
+
 class Unseen(CartPole):
     scene = torch_batchsim.Environment.scene
 
@@ -81,6 +91,7 @@ torch_batchsim.register("tests/Unseen-v0", Unseen)
         ("cartpole --out nowhere/x.png", "existing folder, got nowhere/x.png"),
         ("cartpole --out x.gif --steps 5000", "at most 2,000 pictures, got 5,001"),
         ("cartpole --policy nothing.pt", "checkpoint nothing.pt cannot be read"),
+        ("cartpole --policy best", "--policy must be random, balance, or a run of torch_batchsim.train, got best"),
         ("cartpole --env-option wheels=4", "wheels"),
         ("cartpole --env-option num_worlds=4", "num_worlds is not an option of the environment; use --worlds"),
         ("tests/Unseen-v0", "tests/Unseen-v0 does not define render()"),

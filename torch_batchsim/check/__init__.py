@@ -14,6 +14,7 @@ from ..declare.environment import Environment
 from ..declare.run_options import RunOptions
 from ..errors import BuildError, SchemaError, StepTimeout, SystemCrash, WorldFault
 from .outcomes import CheckFailed, Failed, Outcome, Report, Skipped, Warned
+from .progress import Progress
 from .records import CHECKS, Check
 from .subject import Subject, declaration
 
@@ -60,13 +61,20 @@ def run_checks(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     after_each: Callable[[Outcome], None] | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """The report of all checks, or of those that are chosen; failures are in it. ``after_each`` gets each outcome."""
     chosen = _chosen(only, skip)
     checks_executors = any(check.name == "executors" for check in chosen) and not torch.cuda.is_available()
     outcomes: list[Outcome] = []
-    for check in chosen:
-        outcomes.append(_outcome(check, subject, outcomes))
+    for number, check in enumerate(chosen, 1):
+        if progress is not None:
+            progress.begin(check.name, number, len(chosen))
+        try:
+            outcomes.append(_outcome(check, subject, outcomes))
+        finally:
+            if progress is not None:
+                progress.end()
         if check.name == "build" and outcomes[-1].status == "passed" and checks_executors:
             subject.emulated  # noqa: B018  compiled while other checks run
         if after_each is not None:

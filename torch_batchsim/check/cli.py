@@ -24,6 +24,7 @@ from ..declare.run_options import RunOptions
 from ..errors import StepInterrupted
 from . import CHECKS, run_checks
 from .outcomes import Outcome
+from .progress import Progress
 from .subject import Subject, class_of, declaration
 
 _PROGRAM = "python -m torch_batchsim.check"
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reference=_factory(given.reference),
             run=RunOptions(**run),
         )
-        report = run_checks(subject, _names(given.only), _names(given.skip), _print)
+        progress = Progress(sys.stderr, given.verbose)
+        report = run_checks(subject, _names(given.only), _names(given.skip), _print, progress)
     except StepInterrupted as stopped:
         print(f"error: {stopped}", file=sys.stderr)
         return 130
@@ -97,6 +99,7 @@ def _parser() -> Parser:
         metavar="KEY=VALUE",
         help="an option of the environment; --KEY VALUE is short for it",
     )
+    parser.add_argument("--verbose", action="store_true", help="name each check on stderr when it begins")
     parser.add_argument("--list", action="store_true", help="list the checks without running them")
     return parser
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -142,6 +143,10 @@ class Constants(_Options):
 
 class Values(dict):
     """The checked values of options, as attributes too. They do not change: compiled systems have their own copy."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        vars(self).update({name: value for name, value in values.items() if not hasattr(type(self), name)})
 
     def _refuse(self, *_: Any, **__: Any) -> None:
         raise TypeError("options are given when the environment is made and do not change")

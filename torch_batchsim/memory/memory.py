@@ -361,6 +361,10 @@ class Memory:
             return self.view(memory, column, selected)
         return memory.view(self.num_worlds, -1) if name.startswith("Agents.") else memory.view(-1)
 
+    def field_of(self, name: str) -> str:
+        """The context's field that an output's name means: a key of ``OutputSet.tensors``."""
+        return self._find(name)[0]
+
     def _find(self, name: str) -> tuple[str, Column | None, Field | None]:
         """The context's field that ``name`` means, with column and field of a component if it is of one."""
         if not isinstance(name, str):

@@ -21,6 +21,7 @@ PIXEL, TURN = 16, 8192  # integers in a pixel, and in the 1 of a quaternion
 _MOST = 1 << 30
 _MOST_KNOWN = 4096  # lists of bodies whose styles are remembered
 _MANY = 10_000  # styles or layouts: scenes whose texts change always make new ones
+_DIGITS = {"circle": 2, "line": 2, "polygon": 3, "path": 3, "beams": 3, "area": 3}
 _FIXED_BY_CAMERA = ("up", "light", "field_of_view", "ambient", "tile", "shadows", "sky", "width", "height")
 
 
@@ -59,33 +60,57 @@ class Encoder:
     @property
     def is_full(self) -> bool:
         """Whether another one should follow, where it is used for long."""
-        return max(len(self.styles), len(self.layouts), len(self._known)) > _MANY
+        return max(len(self.styles), len(self.layouts)) > _MANY
 
     def encode(self, scenes: Sequence[Scene]) -> Encoded:
         """All of them; shapes and bodies with a place that is no number are left out, as pictures do."""
-        styles, numbers, ends = self._scaled(scenes, self._read)
+        if len(self._known) > _MANY:
+            self._known, self._sprites = {}, []
+        styles, numbers, ends = self._scaled(scenes, finite=False)
         if not np.isfinite(numbers).all():
-            styles, numbers, ends = self._scaled(scenes, self._read_finite)
+            styles, numbers, ends = self._scaled(scenes, finite=True)
         integers = np.rint(np.clip(numbers, -_MOST, _MOST)).astype(np.int32)
         sizes = [(scene.width, scene.height) for scene in scenes]
         return Encoded([self._layout(each) for each in styles], integers, ends, sizes)
 
-    def _scaled(self, scenes: Sequence[Scene], read: Any) -> tuple[list[tuple[int, ...]], np.ndarray, list[int]]:
-        """The styles of each scene, all numbers as floats, and where those of each end; ``read`` takes a shape."""
+    def _scaled(self, scenes: Sequence[Scene], finite: bool) -> tuple[list[tuple[int, ...]], np.ndarray, list[int]]:
+        """The styles of each scene, all numbers as floats, and where those of each end.
+
+        ``finite``: shapes with a place that is no number are left out.
+        """
         parts: list[np.ndarray] = []
         flat: list[float] = []
         listed, ends, end = [], [], 0
+        known, number = self._known, self._number
+        read = self._read_finite if finite else self._read
         for scene in scenes:
-            styles = [self._number(("background", scene.background))]
+            styles = [number(("background", scene.background))]
             if isinstance(scene, BodyScene):
                 numbers = self._bodies(scene, styles)
                 parts += [np.array(flat, np.float64) * PIXEL, numbers]
                 flat, end = [], end + len(numbers)
             before = len(flat)
             for shape in scene.shapes:
-                key = read(shape, flat)
-                if key is not None:
-                    styles.append(self._number(key))
+                kind = shape[0]
+                key: tuple[Any, ...] | None
+                if kind == "rectangle" and not finite:  # these two are most of all shapes
+                    _, corner, opposite, colour = shape
+                    flat += corner
+                    flat += opposite
+                    key = kind, colour
+                elif kind == "line" and not finite:
+                    _, start, stop, width, colour = shape
+                    flat += start
+                    flat += stop
+                    key = kind, colour, width
+                else:
+                    key = read(shape, flat)
+                    if key is None:
+                        continue
+                try:
+                    styles.append(known[key])
+                except (KeyError, TypeError):
+                    styles.append(number(key))
             end += len(flat) - before
             ends.append(end)
             listed.append(tuple(styles))
@@ -94,7 +119,7 @@ class Encoder:
 
     # ---- flat shapes -------------------------------------------------------------------------------------------------
 
-    def _read(self, shape: tuple[Any, ...], places: list[float]) -> tuple[Any, ...] | None:
+    def _read(self, shape: tuple[Any, ...], places: list[float]) -> tuple[Any, ...]:
         """Add the places of a shape. Returns the rest of it."""
         kind = shape[0]
         if kind == "rectangle":
@@ -103,15 +128,15 @@ class Encoder:
             return kind, shape[3]
         if kind == "circle":
             places += shape[1]
-            return kind, shape[3], round(float(shape[2]), 2)
+            return kind, shape[3], shape[2]
         if kind == "line":
             places += shape[1]
             places += shape[2]
-            return kind, shape[4], round(float(shape[3]), 2)
+            return kind, shape[4], shape[3]
         if kind == "polygon":
             for corner in shape[1]:
                 places += corner
-            return kind, shape[2], len(shape[1]), round(float(shape[3]), 3)
+            return kind, shape[2], len(shape[1]), shape[3]
         if kind == "text":
             places += shape[1]
             return kind, shape[3], shape[2], shape[4], shape[5]
@@ -125,16 +150,14 @@ class Encoder:
         if kind == "label":
             return kind, shape[3], shape[2], shape[4], shape[5]
         colour, more = (shape[2], shape[3]) if kind == "area" else (shape[3], shape[2])
-        return kind, colour, len(shape[1]), round(float(more), 3)
+        return kind, colour, len(shape[1]), more
 
     def _read_finite(self, shape: tuple[Any, ...], places: list[float]) -> tuple[Any, ...] | None:
         """``_read``, or None for a shape that has no place."""
         before = len(places)
-        try:
-            key = self._read(shape, places)
-        except (OverflowError, ValueError):  # a radius that cannot be rounded
-            key = None
-        if key is None or not all(map(math.isfinite, places[before:])):
+        key = self._read(shape, places)
+        finite = all(map(math.isfinite, places[before:]))
+        if not finite or (key[0] in _DIGITS and not math.isfinite(key[-1])):
             del places[before:]
             return None
         return key
@@ -144,10 +167,9 @@ class Encoder:
         try:
             return self._known[key]
         except TypeError:  # a colour as a list
-            return self._style((key[0], _hex(key[1]), *key[2:]))
+            return self._style(_style_of(key))
         except KeyError:
-            style = key if key[0] == "layer" else (key[0], _hex(key[1]), *key[2:])
-            number = self._known[key] = self._style(style)
+            number = self._known[key] = self._style(_style_of(key))
             return number
 
     def _kept(self, sprite: Sprite) -> Sprite:
@@ -254,6 +276,17 @@ def _polyhedron(record: np.ndarray) -> dict[str, Any]:
     starts = record["start"].tolist()
     loops = [record["loop"][starts[i] : starts[i + 1]].tolist() for i in range(faces)]
     return {"vertices": [[round(part, 5) for part in point] for point in points.tolist()], "faces": loops}
+
+
+def _style_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The colour as a text, and the last number of some kinds with few digits: a size that changes a little is one."""
+    if key[0] == "layer":
+        return key
+    rest = key[2:]
+    if key[0] in _DIGITS:
+        size = float(rest[-1])
+        rest = *rest[:-1], round(size, _DIGITS[key[0]]) if math.isfinite(size) else 0.0
+    return key[0], _hex(key[1]), *rest
 
 
 def _hex(colour: Any) -> str:

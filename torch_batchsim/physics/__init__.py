@@ -19,3 +19,4 @@ from .components import Velocity as Velocity
 from .joints import Joint as Joint
 from .joints import JointKind as JointKind
 from .library import Physics as Physics
+from .poses import rotated as rotated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) 
     """
     check_mode(env.autoreset_mode)
     actions = env.checked_actions(actions)
-    rows = worlds if env.num_agents == 1 else worlds.repeat_interleave(env.num_agents)
+    rows = _rows(env, worlds)
     begin = worlds & (env.sim.memory.columns["ended"] != 0)
     if env.autoreset_mode is AutoresetMode.DISABLED:
         begin.zero_()
@@ -48,6 +48,45 @@ def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) 
         fault.outputs = env.step_results()
         raise fault
     return results
+
+
+def step_around(
+    env: TorchVectorEnv, actions: torch.Tensor, held: torch.Tensor, behind: Callable[[WorldFault | None], None]
+) -> tuple[Any, dict[str, Any]]:
+    """Advance all worlds but those that are ``held``; worlds that end begin anew, as with ``SAME_STEP``.
+
+    Args:
+        env: with ``SAME_STEP``.
+        actions: as of ``step_some``.
+        held: bool ``[worlds]`` on the environment's device.
+        behind: called when the step is done, while the outputs are still those of the episodes that have ended; with
+            the fault that it had. Faulty worlds begin anew too.
+
+    Returns observations and infos as of a reset, with ``_final_obs``, bool ``[rows]``: which rows have ended an
+    episode. Those of worlds that are held are as they were.
+    """
+    actions, fault = env.checked_actions(actions), None
+    rows = _rows(env, held)
+    with _standing_still(env.sim, held), _kept_actions(env.sim, held):
+        try:
+            env.step(torch.where(_along(rows, actions), _idle(env, actions), actions))
+        except WorldFault as error:
+            if not error.stepped:
+                raise
+            fault = error
+    behind(fault)
+    begin = ~held & (env.sim.memory.columns["ended"] != 0)
+    if fault is not None:
+        begin |= fault.mask
+    if begin.any():
+        env.reset(options={"reset_mask": begin})
+    observations, *_, infos = env.step_results()
+    present = {name: value for name, value in dict(infos).items() if "final" not in name.split("_")}
+    return observations, {**present, "_final_obs": _rows(env, begin)}
+
+
+def _rows(env: TorchVectorEnv, worlds: torch.Tensor) -> torch.Tensor:
+    return worlds if env.num_agents == 1 else worlds.repeat_interleave(env.num_agents)
 
 
 def check_mode(mode: AutoresetMode) -> None:

@@ -20,13 +20,23 @@ import torch
 
 from ..base.extras import command_needs
 from ..command_line import Parser
-from ..declare.policies import policies_of
 from ..errors import BuildWarning, MissingExtra
-from ..gallery import GalleryError, checkpoint_of, long_arguments, made_environment, random_play, trained_play
+from ..gallery import (
+    GalleryError,
+    Policy,
+    add_environment,
+    check_limits,
+    checkpoint_of,
+    long_arguments,
+    made_environment,
+    offered_by,
+    random_play,
+    trained_play,
+)
 from ..replay import Recording, RecordingError
 from ..vector import rendering
 from .beside import check_pair
-from .session import Playback, Policy, Session
+from .session import Playback, Session
 from .viewer import MOST_SHOWN, Viewer
 
 PROGRAM = "python -m torch_batchsim.watch"
@@ -65,25 +75,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--worlds", type=int, default=64, metavar="N", help="how many run (default: 64)")
     parser.add_argument("--show", type=int, default=16, metavar="N", help="how many are shown at first (default: 16)")
     parser.add_argument("--speed", default="", metavar="N", help="steps a second, or full (default: the environment's)")
-    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long all worlds wait for a human who has "
+    parser.add_argument("--turn-seconds", type=float, metavar="N", help="so long a world waits for a human who has "
                         "to choose, then the policy does (default: as long as it takes)")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, help="of worlds and actions (default: 1)")
     parser.add_argument("--port", type=int, metavar="N", help="(default: the first free one from 8765 on)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",
                         help="where to listen; 0.0.0.0 lets anyone look and edit (default: this machine)")  # fmt: skip
-    parser.add_argument("--env-option", action="append", default=[], metavar="KEY=VALUE",
-                        help="an option of the environment; --key value is short for it")  # fmt: skip
+    add_environment(parser)
     return parser
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.other is not None and not (options.environment.endswith(".tbs") and options.other.endswith(".tbs")):
         raise GalleryError(f"two arguments must be recordings, a.tbs b.tbs, got {options.environment} {options.other}")
-    limits = {"worlds": (1, 2**24), "show": (1, MOST_SHOWN), "seed": (0, 2**63 - 1), "port": (0, 65_535)}
-    for name, (least, most) in limits.items():
-        value = getattr(options, name)
-        if value is not None and not least <= value <= most:
-            raise GalleryError(f"--{name} must be from {least} to {most}, got {value}")
+    check_limits(options, {"worlds": (1, 2**24), "show": (1, MOST_SHOWN), "port": (0, 65_535)})
     if options.turn_seconds is not None and not 0 < options.turn_seconds < math.inf:
         raise GalleryError(f"--turn-seconds must be a number above 0, got {options.turn_seconds:g}")
     if options.speed not in ("", "full"):
@@ -112,21 +116,16 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
 def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     if options.checkpoint is not None:
         command_needs("tqdm")  # of what train has, this is all that a policy imports
-    options.first, options.policy = options.policy, options.checkpoint or "random"  # which checkpoint_of reads
-    contents = checkpoint_of(options) if options.checkpoint is not None else None
+    contents = checkpoint_of(options, options.checkpoint)
     env = made_environment(options, contents, render_mode=None)
     policies: dict[str, Callable[[], Policy]] = {"random": partial(random_play, env, options.seed)}
     if contents is not None:
         policies = {"checkpoint": partial(trained_play, env, contents, options.seed), **policies}
-    try:
-        offered = policies_of(env.unwrapped.environment)
-    except ValueError as error:
-        raise GalleryError(str(error)) from error
-    policies |= {name: partial(lambda policy: policy, policy) for name, policy in offered.items()}
-    if options.first is not None:
-        if options.first not in policies:
-            raise GalleryError(f"--policy must be one of {', '.join(policies)}, got {options.first}")
-        policies = {options.first: policies[options.first], **policies}
+    policies |= {name: partial(lambda policy: policy, policy) for name, policy in offered_by(env).items()}
+    if options.policy is not None:
+        if options.policy not in policies:
+            raise GalleryError(f"--policy must be one of {', '.join(policies)}, got {options.policy}")
+        policies = {options.policy: policies[options.policy], **policies}
     viewer = _viewer(options, env)
     return viewer, Session(viewer, policies, options.seed, options.turn_seconds).run
 

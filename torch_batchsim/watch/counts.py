@@ -1,29 +1,63 @@
-"""Sums of rewards and infos over all steps of the worlds that pages show, of which frames draw only some."""
+"""Counts steps, and sums rewards and infos over all of them, of the worlds that pages show; frames draw only some."""
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from functools import cache
+from time import perf_counter
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from ..build import jit
+from ..errors import BuildError
+from ..run.step_call import obstacle_in_torch
 from ..vector.vector_env import TorchVectorEnv
 
 REWARD = ""
 """The name under which rewards are summed up beside infos."""
-_MOST_STEPS, _MOST_NUMBERS = 256, 1 << 20  # kept until they are summed up, few enough for a cache
-_MOST_VIEWS = 4096
+_MOST_STEPS, _MOST_NUMBERS = 256, 1 << 20  # kept until they are summed up
+
+Part = tuple[str, str | None, str]
+"""Fields of an output and of its final values, and the letter of its type in NumPy."""
+
+
+class StepCounter(Protocol):
+    """Called after each step: counts it, and returns whether the viewer has to do more.
+
+    Attributes: ``steps``; ``added``, those that the sums have; ``due``, when a frame may be taken, in the seconds of
+    ``perf_counter``; ``busy``, whether pages wait for something else; ``counting``, whether rows are summed;
+    ``counted``, whether ``add`` has been called since the last step.
+    """
+
+    steps: int
+    added: int
+    due: float
+    busy: bool
+    counting: bool
+    counted: bool
+
+    def __call__(self) -> bool: ...
+
+    def add(self, final: bool = True, /) -> None:
+        """Add the outputs of the last step to the sums; with ``final`` the final ones of rows that have ended."""
+
+    def show(self, rows: bytes, parts: tuple[Part, ...], done: str | None, sums: np.ndarray) -> None:
+        """Sum up these rows, int64, from here on, into float64 ``[parts, worlds, agents]``.
+
+        ``done``: the field that says of which rows final values count. Numbers that are not finite count as 0.
+        """
 
 
 class Counts:
     """Adds each step's rewards and infos of some worlds; ``totals`` has their sums since a world was shown first.
 
-    A step copies the rows of these worlds to a buffer, which takes about a microsecond, and ``totals`` sums them up. Of
-    a row whose episode has ended the final infos count. Of a world's agents rewards are summed and infos averaged.
-    Numbers that are not finite count as 0.
+    Of a row whose episode has ended the final infos count. Of a world's agents rewards are summed and infos averaged.
+    Call all methods in the thread that steps.
+
+    Attributes: ``counter``, which is called after each step.
     """
 
     def __init__(self, env: TorchVectorEnv) -> None:
@@ -34,126 +68,128 @@ class Counts:
             if len(column.component.fields) == 1 and column.component.fields[0].type.size <= 8
             and math.prod(column.component.fields[0].type.tensor_shape) == 1 and key != "action_mask"
         ]  # fmt: skip
-        self._env, self._on_cpu = env, env.device.type == "cpu"
+        self._env = env
+        made = _module() if env.device.type == "cpu" else None
+        outputs = env.sim.memory.outputs
+        self.counter: StepCounter = PlainCounter(env) if made is None else made.StepCounter(torch.Tensor, outputs)
         self._worlds: tuple[int, ...] = ()
-        self._span: slice | None = None
-        self._firsts: dict[int, int] = {}  # by world: how many steps had been taken when it was shown first
-        self._sums: dict[str, np.ndarray] = {}  # float64 [worlds]
-        self._buffers: dict[str, Any] = {}  # [steps, rows]
-        self._count = np.zeros(0, np.int64)  # steps, by world
-        self._kept = self._most = 0
-        self._lines: list[np.ndarray] = []  # of the buffer of rewards, where there are no infos
-        self._views: dict[int, np.ndarray] = {}  # by address
+        self._firsts = np.zeros(0, np.int64)  # by world: how many steps had been taken when it was shown first
+        self._before: dict[str, np.ndarray] = {}  # sums by name, float64 [worlds], without those of ``_sums``
+        self._steps = np.zeros(0, np.int64)  # likewise
+        self._sums = np.zeros((0, 0, 0))  # float64 [names, worlds, agents]
 
-    def show(self, worlds: Sequence[int], step: int, anew: bool) -> None:
-        """Count these worlds from here on, after ``step`` steps. Those that were counted before go on, unless ``anew``.
-
-        Call it in the thread that steps, as all others.
-        """
-        worlds = tuple(worlds)
+    def show(self, worlds: Sequence[int], anew: bool) -> None:
+        """Count these worlds from here on. Those that were counted before go on, unless ``anew``."""
+        worlds, step = tuple(worlds), self.counter.steps
         if worlds == self._worlds and not anew:
             return
-        self._sum_up()
+        firsts, steps, sums = self.totals()
         before = {} if anew else {world: i for i, world in enumerate(self._worlds)}
         places = np.array([before.get(world, -1) for world in worlds], np.int64)
-        stays = places >= 0
-        self._firsts = {world: self._firsts[world] if world in before else step for world in worlds}
-        names, sums, count = (REWARD, *self.infos), self._sums, self._count
-        self._sums = {name: np.zeros(len(worlds)) for name in names}
-        self._count = np.zeros(len(worlds), np.int64)
+        stays, names = places >= 0, (REWARD, *self.infos)
+        self._firsts, self._steps = np.full(len(worlds), step), np.zeros(len(worlds), np.int64)
+        self._before = {name: np.zeros(len(worlds)) for name in names}
         if stays.any():
-            self._count[stays] = count[places[stays]]
-            for name in names:
-                self._sums[name][stays] = sums[name][places[stays]]
-        self._worlds, agents = worlds, self._env.num_agents
-        self._rows = (np.array(worlds, np.int64)[:, None] * agents + np.arange(agents)).ravel()
-        self._places = torch.from_numpy(self._rows).to(self._env.device)
-        self._most = max(1, min(_MOST_STEPS, _MOST_NUMBERS // max(len(self._rows), 1)))
-        self._buffers, self._lines, self._views = {}, [], {}
-        first, count = int(self._rows[0]), len(self._rows)
-        in_a_row = not self.infos and bool((self._rows == np.arange(first, first + count)).all())
-        self._span = slice(first, first + count) if in_a_row else None  # which are copied sooner
+            olds = firsts, steps, *(sums[name] for name in names)
+            for own, old in zip((self._firsts, self._steps, *self._before.values()), olds, strict=True):
+                own[stays] = old[places[stays]]
+        self._worlds, agents, memory = worlds, self._env.num_agents, self._env.sim.memory
+        rows = (np.array(worlds, np.int64)[:, None] * agents + np.arange(agents)).ravel()
+        self._sums = np.zeros((len(names), len(worlds), agents))
+        program, final = self._env.sim.program, self._env.delivers_final
+        parts: list[Part] = [(memory.field_of(program.reward.name), None, "f")]
+        for column in (program.info[name] for name in self.infos):
+            last = memory.field_of(f"final.{column.name}") if final else None
+            kind = np.dtype(str(column.component.fields[0].type.dtype).removeprefix("torch.")).char
+            parts.append((memory.field_of(f"output.{column.name}"), last, kind))
+        done = memory.field_of("Agents.done") if final and self.infos else None
+        self.counter.show(rows.tobytes(), tuple(parts), done, self._sums)
 
-    def add(self) -> None:
-        """Count the step whose results are the environment's last ones."""
-        kept = self._kept
-        if kept >= self._most:
-            self._sum_up()
-            kept = 0
-        place = self._env._outputs.present
-        results = (place.originals if place.copied else place.results) or self._env._results()
-        rewards, self._kept = results.step[1], kept + 1
-        if self._lines:  # the usual case, in few operations
-            view = self._views.get(rewards.data_ptr())
-            if view is not None:
-                if self._span is not None:
-                    self._lines[kept][...] = view
-                else:
-                    view.take(self._rows, 0, self._lines[kept], "clip")
-                return
-        self._keep(REWARD, rewards, kept)
-        for name in self.infos:
-            infos = results.step_infos
-            final = infos["final_info"][name] if "final_info" in infos else None
-            self._keep(name, infos[name], kept, final, infos.get("_final_info"))
+    def add_around(self, held: Collection[int]) -> None:
+        """Count a step in which these worlds stood still, and which began no new episodes: no final values count."""
+        at = [i for i, world in enumerate(self._worlds) if world in held]
+        self.totals()
+        before = self._sums[:, at].copy()
+        self.counter.add(False)
+        self.totals()
+        self._sums[:, at] = before
+        self._steps[at] -= 1
 
-    def totals(self) -> tuple[list[int], list[int], dict[str, np.ndarray]]:
+    def totals(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Of each world: after how many steps counting began, how many steps it counted, and sums by name."""
-        self._sum_up()
-        sums = {name: values.copy() for name, values in self._sums.items()}
-        return [self._firsts[world] for world in self._worlds], self._count.tolist(), sums
+        if isinstance(self.counter, PlainCounter):
+            self.counter.sum_up()
+        sums = {}
+        for name, before, own in zip(self._before, self._before.values(), self._sums, strict=True):
+            by_world = np.add.reduce(own, axis=1)
+            sums[name] = before + (by_world if name == REWARD else by_world / own.shape[1])
+        return self._firsts, self._steps + self.counter.added, sums
 
-    # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _keep(self, name: str, values: torch.Tensor, step: int, final: Any = None, ended: Any = None) -> None:
-        buffer = self._buffers.get(name)
-        if buffer is None:
-            shape, kind = (self._most, len(self._rows)), values.dtype
-            buffer = torch.empty(shape, dtype=kind, device=values.device)
-            buffer = self._buffers[name] = buffer.numpy() if self._on_cpu else buffer
-            if self._on_cpu and not self.infos:
-                self._lines = list(buffer)
-        kept = buffer[step]
-        if self._on_cpu and self._span is not None:
-            kept[...] = self._view(values)
-            return
-        if self._on_cpu:
-            self._view(values).take(self._rows, 0, kept, "clip")
-            if ended is not None and (over := self._view(ended).take(self._rows)).any():
-                kept[over] = self._view(final).take(self._rows)[over]
-            return
-        torch.index_select(values.view(-1), 0, self._places, out=kept)
-        if ended is not None:
-            last = final.view(-1).index_select(0, self._places)
-            torch.where(ended.view(-1).index_select(0, self._places), last, kept, out=kept)
+class PlainCounter:
+    """A ``StepCounter`` on a GPU, or where that of ``csrc/host/step_counter.cpp`` cannot be compiled.
 
-    def _view(self, tensor: torch.Tensor) -> np.ndarray:
-        """The numbers of a contiguous tensor, or those of the span that is counted.
+    A step copies rows to buffers on the device, whose numbers are summed up when they are asked for.
+    """
 
-        It owns nothing: the engine gives other memory to steps where an array of a result is held, and ``Tensor.numpy``
-        takes longer than the rest of ``add``.
-        """
-        if self.infos:  # of which memory that is used again may hold another one
-            return tensor.view(-1).numpy()
-        address = tensor.data_ptr()
-        if len(self._views) >= _MOST_VIEWS:
-            self._views.clear()
-        memory = (ctypes.c_char * tensor.nbytes).from_address(address)
-        view = np.frombuffer(memory, np.float32)
-        view = self._views[address] = view if self._span is None else view[self._span]
-        return view
-
-    def _sum_up(self) -> None:
-        """Add what the buffers hold to the sums."""
-        if not self._kept:
-            return
-        for name, buffer in self._buffers.items():
-            values = buffer[: self._kept]
-            values = values if self._on_cpu else values.cpu().numpy()
-            sums = values.sum(axis=0, dtype=np.float64)
-            if not np.isfinite(sums).all():
-                sums = np.where(np.isfinite(values), values, 0).sum(axis=0, dtype=np.float64)
-            by_agent = sums.reshape(len(self._worlds), -1)
-            self._sums[name] += by_agent.sum(axis=1) if name == REWARD else by_agent.mean(axis=1)
-        self._count += self._kept
+    def __init__(self, env: TorchVectorEnv) -> None:
+        self.steps = self.added = 0
+        self.due, self.busy, self.counting, self.counted = math.inf, False, False, False
+        self._outputs, self._device = env.sim.memory.outputs, env.device
+        self._rows = torch.zeros(0, dtype=torch.int64)
+        self._parts: tuple[Part, ...] = ()
+        self._done: str | None = None
+        self._sums = np.zeros((0, 0, 0))
+        self._buffers: list[torch.Tensor] = []  # [steps, rows], the bits of numbers
         self._kept = 0
+
+    def __call__(self) -> bool:
+        """See ``StepCounter``, as of all methods."""
+        self.steps += 1
+        if self.counting and not self.counted:
+            self.add()
+        self.counted = False
+        return self.busy or perf_counter() >= self.due
+
+    def show(self, rows: bytes, parts: tuple[Part, ...], done: str | None, sums: np.ndarray) -> None:
+        self._rows = torch.from_numpy(np.frombuffer(rows, np.int64).copy()).to(self._device)
+        self._parts, self._done, self._sums, self.added = parts, done, sums, 0
+        most = max(1, min(_MOST_STEPS, _MOST_NUMBERS // max(len(self._rows), 1)))
+        shape = most, len(self._rows)
+        kinds = (_INTEGERS[np.dtype(kind).itemsize] for *_, kind in parts)
+        self._buffers = [torch.empty(shape, dtype=kind, device=self._device) for kind in kinds]
+        self._kept = 0
+
+    def add(self, final: bool = True, /) -> None:
+        if not self._parts:
+            return
+        if self._kept == len(self._buffers[0]):
+            self.sum_up()
+        tensors = self._outputs.present.tensors
+        for (field, final_field, _), buffer in zip(self._parts, self._buffers, strict=True):
+            kept = buffer[self._kept]
+            torch.index_select(tensors[field].view(-1).view(buffer.dtype), 0, self._rows, out=kept)
+            if final and final_field is not None and self._done is not None:
+                last = tensors[final_field].view(-1).view(buffer.dtype).index_select(0, self._rows)
+                ended = tensors[self._done].view(-1).view(torch.bool).index_select(0, self._rows)
+                torch.where(ended, last, kept, out=kept)
+        self._kept += 1
+
+    def sum_up(self) -> None:
+        """Add what the buffers hold to the sums."""
+        for buffer, sums, (*_, kind) in zip(self._buffers, self._sums, self._parts, strict=True):
+            values = buffer[: self._kept].cpu().numpy().view(kind)
+            sums += np.where(np.isfinite(values), values, 0).sum(axis=0, dtype=np.float64).reshape(sums.shape)
+        self.added, self._kept = self.added + self._kept, 0
+
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # of which torch selects rows
+
+
+@cache
+def _module() -> Any:
+    """The compiled module; None where there cannot be one: then a step takes a few microseconds longer."""
+    try:
+        return None if obstacle_in_torch() else jit.load_module("step_counter")
+    except (BuildError, ImportError):
+        return None

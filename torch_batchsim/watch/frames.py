@@ -19,15 +19,19 @@ from ..vector import rendering
 from . import tables
 from .counts import REWARD
 
+COLUMNS = (
+    "world", "layout", "bytes", "width", "height", "step", "episode", "reward", "first", "steps", "total", "faults"
+)  # fmt: skip
+"""What a frame has of each world: ``layout`` is -1 for a picture; the last four are as of ``Tally``."""
 _WORK, _REST = 0.0005, 0.0001  # seconds
 
 
 @dataclass
 class Tally:
-    """What has been counted of the shown worlds, whether frames showed it or not; a list has an entry for each."""
+    """What has been counted of the shown worlds, whether frames showed it or not, each ``[worlds]``."""
 
-    firsts: list[int]  # steps that had been taken when a world was shown first, from which on it is counted
-    steps: list[int]
+    firsts: np.ndarray  # steps that had been taken when a world was shown first, from which on it is counted
+    steps: np.ndarray
     sums: dict[str, np.ndarray]  # of rewards and infos, over these steps
     faults: list[int]  # since the beginning of the run
 
@@ -87,11 +91,9 @@ class Side:
     ) -> None:  # fmt: skip
         self.encoder, self.scenes = encoder, rendering.has_scene(environment)
         drawn = [(i, world) for i, world in enumerate(states.worlds) if only is None or world in only]
-        self._index = {world: i for i, (_, world) in enumerate(drawn)}
-        steps, episodes = (states.array(f"World.{name}").tolist() for name in ("step", "episode"))
-        facts = list(zip(steps, episodes, _numbers(rewards), strict=True))
-        self._facts = [facts[i] for i, _ in drawn]
-        which = (states[i] for i, _ in drawn)
+        self.index = {world: i for i, (_, world) in enumerate(drawn)}
+        which = iter(states) if only is None else (states[i] for i, _ in drawn)
+        self.table = np.zeros((len(drawn), len(COLUMNS)))
         if self.scenes:
             draw = rendering.scene_of(environment)
             seats = dict(humans or {}) if type(environment).scene_for is not Environment.scene_for else {}
@@ -101,24 +103,26 @@ class Side:
             )  # fmt: skip
             encoded = encoder.encode(list(scenes))
             data, self._ends = encoded.numbers.astype("<i4", copy=False).tobytes(), [4 * end for end in encoded.ends]
-            self._drawn: list[tuple[Any, ...]] = list(zip(encoded.layouts, encoded.sizes, strict=True))
+            layouts, sizes = encoded.layouts, encoded.sizes
         else:
-            files, self._drawn = [], []
+            files, layouts, sizes = [], [-1] * len(drawn), []
             for state in _at_leisure(which):
                 picture = np.asarray(rendering.drawn(environment, state, "rgb_array"))
                 files.append(png(picture, effort=1))
-                self._drawn.append((-1, (picture.shape[1], picture.shape[0])))
+                sizes.append((picture.shape[1], picture.shape[0]))
             data, self._ends = b"".join(files), np.cumsum([len(file) for file in files]).tolist()
         self._data = memoryview(data)
+        if drawn:
+            places = [i for i, _ in drawn]
+            steps, episodes = (states.array(f"World.{name}")[places] for name in ("step", "episode"))
+            shown = np.array([world for _, world in drawn]), np.array(layouts), np.diff(self._ends, prepend=0)
+            columns = *shown, *np.array(sizes).T, steps, episodes, rewards[places]
+            for i, values in enumerate(columns):
+                self.table[:, i] = values
 
-    def part(self, world: int) -> tuple[list[Any], memoryview] | None:
-        """What a header says of a world, and its data; None if it is not drawn."""
-        i = self._index.get(world)
-        if i is None:
-            return None
-        first, end = self._ends[i - 1] if i else 0, self._ends[i]
-        layout, (width, height) = self._drawn[i]
-        return [world, layout, end - first, width, height, *self._facts[i]], self._data[first:end]
+    def data(self, i: int) -> memoryview:
+        """What a world in row ``i`` of the table is drawn from."""
+        return self._data[self._ends[i - 1] if i else 0 : self._ends[i]]
 
     def news(self, known: Known) -> dict[str, Any]:
         """What a page has not yet got of the encoder."""
@@ -151,34 +155,39 @@ class Frame:
         for seat in shot.beside.get("humans", ()):
             humans.setdefault(seat["world"], []).append(seat["agent"])
         self.sides = [Side(shot.states, shot.rewards, environments[0], encoders[0], humans=humans)]
+        tally = shot.tally
+        counted = tally.firsts, tally.steps, tally.sums[REWARD], np.array(tally.faults)
+        for i, values in enumerate(counted, len(COLUMNS) - len(counted)):
+            self.sides[0].table[:, i] = values
         if shot.other is not None:
             other = shot.other
             self.sides.append(Side(other.states, other.rewards, environments[1], encoders[1], fulls))
 
     def message(self, look: Look, known: Sequence[Known]) -> bytes:
-        """For a page: the length of a header, the header in JSON, and the numbers of the worlds that it shows."""
-        shown, parts, tally = [], [], self.shot.tally
-        for world in dict.fromkeys((*look.worlds, look.full)):
-            if (found := self.sides[0].part(world)) is not None:
-                i = self.index[world]
-                total = float(tally.sums[REWARD][i])
-                shown.append([*found[0], tally.firsts[i], tally.steps[i], total, tally.faults[i]])
-                parts.append(found[1])
+        """For a page: the length of a header, the header in JSON, ``COLUMNS`` of the worlds that it shows, their data.
+
+        The numbers of ``COLUMNS`` are float64 ``[worlds, columns]``, of which the header has the number of rows.
+        """
+        side, tally = self.sides[0], self.shot.tally
+        shown = [world for world in dict.fromkeys((*look.worlds, look.full)) if world in side.index]
+        places = [side.index[world] for world in shown]
         at = self.index.get(look.full)
         infos = {} if at is None else {name: float(each[at]) for name, each in tally.sums.items() if name != REWARD}
         header = {
             "kind": "frame", "step": self.shot.step, "rate": round(self.shot.rate, 1), **self.shot.beside,
-            "full": look.full, "infos": infos, "worlds": shown,
+            "full": look.full, "infos": infos, "worlds": len(shown),
         }  # fmt: skip
         if look.follow is not None and at is not None:
             header["follow"] = tables.place(self.shot.states, at, look.follow, look.row)
-        header |= self.sides[0].news(known[0])
+        header |= side.news(known[0])
+        parts: list[bytes | memoryview] = [side.table[places].astype("<f8", copy=False).tobytes()]
+        parts += map(side.data, places)
         if self.shot.other is not None:
-            found = self.sides[1].part(look.full)
-            header["differs"] = {world: self.shot.other.differs.get(world, []) for world, *_ in shown}
-            if found is not None:
-                header["other"] = {"worlds": [found[0]], **self.sides[1].news(known[1])}
-                parts.append(found[1])
+            other = self.sides[1]
+            header["differs"] = {world: self.shot.other.differs.get(world, []) for world in shown}
+            if (found := other.index.get(look.full)) is not None:
+                header["other"] = other.news(known[1])
+                parts += [other.table[found].astype("<f8", copy=False).tobytes(), other.data(found)]
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-len(text) % 4)
         return b"".join([struct.pack("<I", len(text)), text, *parts])
@@ -196,7 +205,3 @@ def _at_leisure(states: Iterable[Mapping[str, np.ndarray]]) -> Iterator[Mapping[
         if perf_counter() - since > _WORK:
             sleep(_REST)
             since = perf_counter()
-
-
-def _numbers(values: np.ndarray) -> list[float | None]:
-    return [value if abs(value) < 1e300 else None for value in np.asarray(values, np.float64).round(5).tolist()]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode
 
 from ..declare.controls import REPEAT, Control, Controls, composed, controls_of
 from . import messages
@@ -32,8 +33,8 @@ class Hands:
 class Play:
     """Takes rows of the actions from humans. ``ready`` before each step; ``override`` takes the policy's actions.
 
-    Pages send ``human`` to take or leave an agent, and ``press``. Without a page all agents are left. The worlds of a
-    batch step together, so all of them wait for a human who has to choose.
+    Pages send ``human`` to take or leave an agent, and ``press``. Without a page all agents are left. A world in which
+    a human has to choose is ``held``, while others go on.
 
     Args:
         turn_seconds: so long at most; then the policy takes this step for the human. None: as long as it takes.
@@ -89,7 +90,7 @@ class Play:
     def override(self, actions: Any) -> Any:
         """The actions, with those of humans in their rows."""
         for hands in self.hands.values():
-            hands.since = None
+            hands.since = hands.since if hands.waits else None
         if not self._choices:
             return actions
         actions = actions.clone() if isinstance(actions, torch.Tensor) else np.array(actions)
@@ -98,6 +99,12 @@ class Play:
             hands = self.hands[divmod(row, self.env.num_agents)]
             hands.pressed, hands.last = [], choice
         return actions
+
+    def held(self) -> list[int]:
+        """The worlds that wait for a human, if others can go on without them."""
+        worlds = sorted({world for (world, _), hands in self.hands.items() if hands.waits})
+        others = len(worlds) < self.env.num_worlds and self.env.autoreset_mode is AutoresetMode.SAME_STEP
+        return worlds if others else []
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 

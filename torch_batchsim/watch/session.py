@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from time import sleep
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import torch
 
 from ..errors import WorldFault
+from ..gallery import Policy
 from ..replay import Recording
 from ..run.world_state import WorldStates
+from ..vector.partial_step import step_around
 from . import messages
 from .beside import check_pair, differences
 from .messages import Refused
@@ -20,8 +23,6 @@ from .play import Play
 from .viewer import MOST_SHOWN, Viewer
 
 _LOOK = 0.01  # seconds
-Policy = Callable[[Any, dict[str, Any]], Any]
-"""Observations and infos of the whole batch to its actions."""
 
 
 class Session:
@@ -31,7 +32,7 @@ class Session:
         viewer: of a ``TorchVectorEnv``.
         policies: by name, each a function that makes it when it is chosen first. The first one plays at first.
         seed: of the first reset.
-        turn_seconds: how long worlds wait for a human, see ``Play``.
+        turn_seconds: how long a world waits for a human, see ``Play``.
 
     Attributes: ``play``, the humans; ``overrides``: functions that take the actions of the batch and change rows of
     them, at first that of ``play``; ``observations``, ``infos``: the present ones.
@@ -60,24 +61,41 @@ class Session:
             if self.play.ready(self.infos):
                 self.step()
                 self.viewer.after_step()
-            else:  # a human has to choose
+            elif held := self.play.held():  # humans have to choose, while other worlds go on
+                self.step(held)
+                self.viewer.after_step()
+            else:
                 sleep(_LOOK)
                 self.viewer.attend()
 
-    def step(self) -> None:
-        """One step. Faulty worlds begin a new episode, and pages are told."""
+    def step(self, held: Collection[int] = ()) -> None:
+        """One step of all worlds that are not ``held``. Faulty ones begin a new episode, and pages are told."""
         if self._policy is None:
             self._policy = self._policy_of(self.viewer.about["policy"])
-        actions = self._policy(self.observations, self.infos)
+        stands = torch.zeros(self.env.num_worlds, dtype=torch.bool, device=self.env.device)
+        stands[list(held)] = True
+        infos = self.infos
+        if held:  # whose rows a policy with a memory does not take for another step
+            acts = ~stands.repeat_interleave(self.env.num_agents)
+            infos = {**infos, "active": acts & infos["active"] if "active" in infos else acts}
+        actions = self._policy(self.observations, infos)
         for override in self.overrides:
             actions = override(actions)
-        try:
-            self.observations, *_, self.infos = self.env.step(actions)
-        except WorldFault as fault:
-            self.viewer.note_fault(fault)
-            self.viewer.count()
-            self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
+        if held:
+            behind = partial(self._behind, held)
+            self.observations, self.infos = step_around(self.env, actions, stands, behind)
+        else:
+            try:
+                self.observations, *_, self.infos = self.env.step(actions)
+            except WorldFault as fault:
+                self._behind((), fault)
+                self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
         self.play.ready(self.infos)  # so that pages learn what is legal now
+
+    def _behind(self, held: Collection[int], fault: WorldFault | None) -> None:
+        if fault is not None:
+            self.viewer.note_fault(fault)
+        self.viewer.count(held)
 
     def _make_first(self) -> None:
         """Make the first policy in another thread, while pages look and send messages: to load one takes long."""
@@ -159,10 +177,11 @@ class Playback:
             if self.moment + 1 < self.moments:
                 self._seek(self.moment + 1)
                 at_step = self.moment < self.recording.moments and self.recording.actions(self.moment) is not None
-                self.viewer.counted = not at_step
+                if not at_step:
+                    self.viewer.skip()
             else:
                 self.viewer.pause()
-                self.viewer.counted = True
+                self.viewer.skip()
             self.viewer.after_step()
 
     def _seek(self, moment: int) -> None:

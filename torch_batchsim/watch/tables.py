@@ -11,6 +11,7 @@ import numpy as np
 from ..declare.columns import Column
 from ..declare.fields import Field
 from ..physics.hulls import LAYOUT
+from ..physics.poses import rotated
 from ..physics.shapes import ShapeKind
 from ..resolve.program import Program
 from ..run.simulator import Simulator
@@ -71,18 +72,13 @@ def hit(sim: Simulator, world: int, eye: list[float], way: list[float]) -> tuple
             else:
                 continue
             away = rotation * (1, -1, -1, -1)
-            start, along = _turned(away, np.array(eye) - position), _turned(away, np.array(way))
+            start, along = rotated(away, np.array(eye) - position), rotated(away, way)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ends = np.sort([(low - start) / along, (high - start) / along], axis=0)
             first, last = ends[0].max(), ends[1].min()
             if 0 < first <= last:
                 found.append((float(first), table, row))
     return min(found)[1:] if found else None
-
-
-def _turned(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    w, axis = rotation[0], rotation[1:]
-    return vector + 2 * np.cross(axis, np.cross(axis, vector) + w * vector)
 
 
 def _box_of(sim: Simulator, hull: int) -> tuple[np.ndarray, np.ndarray]:

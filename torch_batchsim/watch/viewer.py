@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -72,7 +72,8 @@ class Viewer:
         if not isinstance(own, TorchVectorEnv):
             raise TypeError(f"Viewer needs a TorchVectorEnv, got {env!r}")
         self.env, self.paused, self.speed, self.closed = own, False, speed, False
-        self.steps = 0
+        self._counts = Counts(own)
+        self._counter = self._counts.counter
         self.beside: dict[str, Any] = {}  # what each frame has for all pages
         self.about: dict[str, Any] = {}  # what a page gets at first
         self.tables = tables.tables(own.sim.program)
@@ -80,12 +81,11 @@ class Viewer:
         self._steps_left = 0
         self._changed = threading.Condition()
         self._commands: deque[tuple[Client, str, dict[str, Any]]] = deque()
-        self._busy = speed is not None  # whether after_step has more to do than a frame
-        self._due, self._stale = math.inf, True  # when a frame may be taken; whether it would show something new
+        self._counter.busy = speed is not None
+        self._stale = True  # whether a frame would show something new
         self._shot_at = 0.0  # when the last frame was due
         self._next = 0.0  # when the next step may follow, at a speed
         self._since = perf_counter(), 0
-        self._counts, self._counting, self.counted = Counts(own), False, False
         self._stood = 0.0  # seconds that the run was paused
         self._faulty = Counter[int]()  # faults by world
         self.other: TorchVectorEnv | None = None  # shown beside, world by world
@@ -101,9 +101,8 @@ class Viewer:
         self._followed = tables.followed(own.sim.program)
         if self._followed:
             self.on("pick", {"world": world, "eye": messages.point, "way": messages.direction}, self._pick)
-        if rendering.has_scene(own.environment):
-            place = messages.within(0.0, 1e5)
-            self.on("point", {"world": world, "x": place, "y": place}, self._point)
+        pixel = messages.within(0.0, 1e5)
+        self.on("point", {"world": world, "x": pixel, "y": pixel}, self._point)
         shows = {
             "worlds": messages.several(world, MOST_SHOWN), "full": world,
             "table": messages.optional(messages.one_of(self.tables)),
@@ -117,11 +116,7 @@ class Viewer:
 
     def after_step(self) -> None:
         """To be called once after each step, in the thread that steps."""
-        self.steps += 1
-        if self._counting and not self.counted:
-            self._counts.add()
-        self.counted = False
-        if self._busy or perf_counter() >= self._due:
+        if self._counter():
             self._stale = True
             self._attend()
 
@@ -135,7 +130,7 @@ class Viewer:
 
     def look(self) -> None:
         """Let pages that have come see the state; their messages wait."""
-        if self._stale and perf_counter() >= self._due:
+        if self._stale and perf_counter() >= self._counter.due:
             self._shoot()
 
     def attend(self) -> None:
@@ -147,7 +142,7 @@ class Viewer:
         """Pause the run, as a page does."""
         before = self.state()
         self._pause(True)
-        self._busy = True
+        self._counter.busy = True
         if self.state() != before:
             self.tell(self.state())
 
@@ -162,11 +157,21 @@ class Viewer:
         """Let all pages know of a change of the run, such as another policy."""
         self._server.broadcast({"kind": "state", **facts})
 
-    def count(self) -> None:
-        """Count the rewards of a step before something else than ``after_step`` follows it, such as a reset."""
-        if self._counting:
-            self._counts.add()
-        self.counted = True
+    def count(self, held: Collection[int] = ()) -> None:
+        """Count the rewards of a step before something else than ``after_step`` follows it, such as a reset.
+
+        ``held``: worlds that took no part in it, while those that ended have not begun anew.
+        """
+        if self._counter.counting and not self._counter.counted:
+            if held:
+                self._counts.add_around(held)
+            else:
+                self._counter.add()
+        self._counter.counted = True
+
+    def skip(self) -> None:
+        """Count no rewards where ``after_step`` follows something else than a step."""
+        self._counter.counted = True
 
     def clock(self) -> float:
         """Seconds since some moment, without those in which the run was paused."""
@@ -187,13 +192,18 @@ class Viewer:
         self._acts[kind] = fields, act
 
     @property
+    def steps(self) -> int:
+        """How often ``after_step`` was called."""
+        return self._counter.steps
+
+    @property
     def clients(self) -> int:
         """The number of pages that are open."""
         return len(self._server.clients)
 
     def close(self) -> None:
         """End the server; the environment goes on. Calls of ``after_step`` do nothing from then on."""
-        self.closed, self._busy, self._due = True, False, math.inf
+        self.closed, self._counter.busy, self._counter.due = True, False, math.inf
         self._server.close()
         with self._changed:
             self._changed.notify_all()
@@ -229,14 +239,14 @@ class Viewer:
             raise Refused("more messages wait than the run can take; try again")
         with self._changed:
             self._commands.append((client, kind, fields))
-            self._busy = True
+            self._counter.busy = True
             self._changed.notify_all()
 
     def may_shoot(self, wanted: bool, changed: bool = False) -> None:
         """The last frame is drawn. ``wanted``: pages look; ``changed``: they want to see something else, at once."""
         with self._changed:
-            self._counting = self._counting and wanted
-            self._due = math.inf if self.closed or not wanted else 0.0 if changed else self._shot_at + _INTERVAL
+            self._counter.counting = self._counter.counting and wanted
+            self._counter.due = math.inf if self.closed or not wanted else 0.0 if changed else self._shot_at + _INTERVAL
             self._stale = self._stale or changed
             self._changed.notify_all()
 
@@ -248,13 +258,13 @@ class Viewer:
             while self._commands:
                 self._act(*self._commands.popleft())
             now = perf_counter()
-            if self._stale and now >= self._due:
+            if self._stale and now >= self._counter.due:
                 self._shoot()
             with self._changed:
                 if self._commands or self.closed:
                     continue
-                self._busy = self.paused or self.speed is not None
-                until: float | None = self._due if self._stale and self._due < math.inf else None
+                self._counter.busy = self.paused or self.speed is not None
+                until: float | None = self._counter.due if self._stale and self._counter.due < math.inf else None
                 if self.paused:
                     if self._steps_left:
                         self._steps_left -= 1
@@ -282,7 +292,7 @@ class Viewer:
 
     def _shoot(self) -> None:
         """Copy the shown worlds and hand them to the server."""
-        self._due, self._stale = math.inf, False
+        self._counter.due, self._stale = math.inf, False
         worlds = self._server.wanted
         if not worlds:
             return
@@ -294,9 +304,9 @@ class Viewer:
         if now - before > 0.5:
             self._since = now, self.steps
         with self._changed:
-            self._counts.show(worlds, self.steps, anew=not self._counting)
-            self._counting = bool(self._server.wanted)
-        tally = Tally(*self._counts.totals(), [self._faulty[world] for world in worlds])
+            self._counts.show(worlds, anew=not self._counter.counting)
+            self._counter.counting = bool(self._server.wanted)
+        tally = Tally(*self._counts.totals(), [self._faulty.get(world, 0) for world in worlds])
         other = None if self.other is None else self._beside(states)
         self._server.offer(Shot(states, self.steps, rate, _rewards(self.env, states), tally, dict(self.beside), other))
 
@@ -328,6 +338,8 @@ class Viewer:
 
     def _point(self, world: int, x: float, y: float) -> dict[str, Any]:
         environment, state = self.env.environment, WorldState(self.env.sim, world)
+        if not rendering.has_scene(environment):
+            return {"kind": "picked", "world": world, "table": self._only_row(), "row": 0}
         seats = [seat["agent"] for seat in self.beside.get("humans", ()) if seat["world"] == world]
         try:
             hides = seats and type(environment).scene_for is not Environment.scene_for
@@ -342,6 +354,14 @@ class Viewer:
         if found[0] not in self.tables:
             raise Refused(f"the scene names a table {found[0]!r}; there are {', '.join(self.tables)}")
         return {"kind": "picked", "world": world, "table": found[0], "row": found[1]}
+
+    def _only_row(self) -> str:
+        """The table of the one row that a world has, to which its picture belongs. Raises Refused for others."""
+        [first, *others] = self.env.sim.program.archetypes
+        if others or first.count != 1:
+            name = self.env.environment.name
+            raise Refused(f"{name} has pictures without shapes, which belong to no row: see Scene.row")
+        return first.name
 
 
 def _rewards(env: TorchVectorEnv, states: WorldStates) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, chec
 from torch_batchsim.check import CHECKS, Report, cli, contract, stale, subject
 from torch_batchsim.check.outcomes import Failed
 from torch_batchsim.check.plays import parts_of
+from torch_batchsim.check.progress import Progress
 from torch_batchsim.declare.run_options import RunOptions
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import CheckFailed, check_env
@@ -297,8 +300,9 @@ def test_names_of_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     some = ["environments.walk:Walk", "--worlds", "32", "--steps", "300", "--only", "bounds,episodes"]
-    assert cli.main(some) == 0
-    assert capsys.readouterr().out.endswith("2 passed\n")
+    assert cli.main([*some, "--verbose"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("2 passed\n") and said.err == "bounds (1 of 2)\nepisodes (2 of 2)\n"
     assert cli.main([*some, "--env-option", f"broken={int(Broken.BOUNDS)}"]) == 1
     assert "failed   bounds    observation is -1." in capsys.readouterr().out
     assert cli.main([*some, "--broken", str(int(Broken.BOUNDS)), "--max-episode-steps=9"]) == 1
@@ -310,6 +314,23 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert cli.main(["--list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [check.name for check in CHECKS]
+
+
+def test_a_terminal_shows_which_check_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("torch_batchsim.check.progress._EVERY", 0.001)
+    stream = Terminal()
+    progress = Progress(stream)
+    progress.begin("bounds", 2, 14)
+    while "bounds (2 of 14), " not in stream.getvalue():
+        time.sleep(0.001)
+    progress.end()
+    assert stream.getvalue().endswith(" s\r\x1b[K")
+    Progress(quiet := io.StringIO()).begin("bounds", 1, 14)  # a file
+    assert quiet.getvalue() == ""
 
 
 @pytest.mark.full

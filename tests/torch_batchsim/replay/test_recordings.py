@@ -365,8 +365,25 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     }
     for says, arguments in mistakes.items():
         assert replay.main([str(path), *arguments]) == 2 and says in capsys.readouterr().err
-    for says, arguments in {"--steps must be": ["--steps", "-1"], "--out must be": ["--out", str(tmp_path)]}.items():
+    mistakes = {
+        "--steps must be": ["--steps", "-1"],
+        "--out must be": ["--out", str(tmp_path)],
+        "--policy must be random, balance, or a run of torch_batchsim.train, got best": ["--policy", "best"],
+        "checkpoint runs/best cannot be read": ["--policy", "runs/best"],
+    }
+    for says, arguments in mistakes.items():
         assert record.main(["cartpole", *arguments]) == 2 and says in capsys.readouterr().err
+
+
+def test_a_policy_of_the_environment_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "a.tbs"
+    assert record.main(["cartpole", "--steps", "60", "--policy", "balance", "--seed", "3", "--out", str(path)]) == 0
+    recording, env = Recording(path), TorchVectorEnv(CartPole(), 1)
+    (observations, infos), act = env.reset(seed=3), env.environment.policies["balance"]
+    for moment in range(1, 61):
+        actions = act(observations, infos)
+        assert torch.equal(recording.actions(moment), actions)  # type: ignore[arg-type]
+        observations, *_, infos = env.step(actions)
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from torch_batchsim.envs.cartpole import CartPole
 import torch_batchsim
 from torch_batchsim import Recorder, Recording, RecordingError, TorchVectorEnv
 from torch_batchsim.draw import Canvas, Scene, Sprite
-from torch_batchsim.page.scenes import Film
+from torch_batchsim.page.scenes import Encoder, Film
 from torch_batchsim.physics.hulls import pack
 from torch_batchsim.physics.shapes import ShapeKind
 from torch_batchsim.rays import Picture
@@ -103,6 +103,19 @@ def test_styles_are_written_once_and_places_as_differences() -> None:
     assert all(np.count_nonzero(changes) == 1 and max(changes) == 16 for *_, changes in data["frames"][1:])
     made.add(scene)
     assert made.data["frames"][-1] == [0, 1, 0]  # nothing has moved
+
+
+def test_sizes_that_always_change_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that differ little are one style; one that is no number is 0."""
+    monkeypatch.setattr("torch_batchsim.page.scenes._MANY", 20)
+    encoder = Encoder()
+    for step in range(100):
+        scene = Scene(40, 36)
+        scene.circle((3, 3), 2 + step / 1e6, RED)
+        scene.line((1, 2), (3, 4), float("nan"), RED)
+        encoder.encode([scene])
+        assert len(encoder._known) < 30
+    assert encoder.styles == [["background", "#ffffff"], ["circle", "#c81e28", 2.0], ["line", "#c81e28", 0.0]]
 
 
 def test_a_page_needs_nothing_else(tmp_path: Path) -> None:

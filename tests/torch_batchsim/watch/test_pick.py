@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 import torch_batchsim.envs.ant as ant
 import torch_batchsim.envs.hideseek as hideseek
 from live_page import Page, running
 from torch_batchsim.envs.cartpole import CartPole
+from torch_batchsim.envs.minatar.picture import draw
 
 import torch_batchsim
-from torch_batchsim import Simulator, TorchVectorEnv
+from torch_batchsim import Archetype, Component, Simulator, TorchVectorEnv, i32
 from torch_batchsim.draw import Scene
 from torch_batchsim.run.world_state import WorldState
 from torch_batchsim.watch import messages, tables
@@ -71,8 +73,57 @@ def test_a_click_on_a_flat_picture_finds_the_row() -> None:
         assert message == "Plain.scene() does not say to which rows its shapes belong: see Scene.row"
 
 
+class Drawn(CartPole):
+    """A picture without shapes."""
+
+    scene = torch_batchsim.Environment.scene
+
+    def render(self, world: Any) -> np.ndarray:
+        return np.zeros((8, 8, 3), np.uint8)
+
+
+class Two(Drawn):
+    @property
+    def archetypes(self) -> list[Archetype]:
+        return [*super().archetypes, Archetype("Light", Lamp, count=1)]
+
+
+class Lamp(Component):
+    on: i32
+
+
+def test_a_picture_without_shapes_belongs_to_the_only_row() -> None:
+    with running(TorchVectorEnv(Drawn(), 2)) as viewer:
+        page = Page(viewer.url)
+        page.send("point", world=1, x=3.0, y=4.0)
+        assert page.text("picked") == {"kind": "picked", "world": 1, "table": "Cart", "row": 0}
+    with running(TorchVectorEnv(Two(), 2)) as viewer:
+        message = Page(viewer.url).refused('{"kind": "point", "world": 0, "x": 1, "y": 1}')
+        assert message == "Two has pictures without shapes, which belong to no row: see Scene.row"
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["cartpole", "hanabi", "overcooked", "swarm", "taggrid", "tagcontinuous"])
+@pytest.mark.parametrize("obs", ["ram", "84x84"])
+def test_a_picture_of_atari_is_its_console(obs: str) -> None:
+    options = {"game": "pong", "obs": obs, **({"pictures": True} if obs == "ram" else {})}
+    with running(torch_batchsim.make_vec("atari", num_worlds=2, **options)) as viewer:
+        page = Page(viewer.url)
+        page.send("point", world=1, x=80.0, y=100.0)
+        assert page.text("picked") == {"kind": "picked", "world": 1, "table": "Console", "row": 0}
+
+
+def test_what_stands_in_a_cell_of_minatar_is_found() -> None:
+    cells = np.zeros((10, 10, 4), np.uint8)
+    cells[9, 4, 0] = cells[2, 7, 1] = 1
+    scene = draw(cells, ("paddle", "ball", "trail", "brick"))
+    found = {(x, y) for y in range(10) for x in range(10) if scene.hit(16 * x + 8, 16 * y + 8) == ("Game", 0)}
+    assert found == {(4, 9), (7, 2)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", ["cartpole", "hanabi", "overcooked", "minatarseaquest", "swarm", "taggrid", "tagcontinuous"]
+)
 def test_flat_scenes_name_rows_that_exist(name: str) -> None:
     ids = {each.lower().replace("-", ""): each for each in torch_batchsim.environment_ids()}
     env = torch_batchsim.make_vec(ids[name], num_worlds=2)

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
@@ -17,9 +18,26 @@ from torch_batchsim.envs.hideseek import HideSeek
 from torch_batchsim.envs.overcooked import Overcooked
 
 import torch_batchsim
-from torch_batchsim import Control, TorchVectorEnv, Viewer
+from torch_batchsim import (
+    Archetype,
+    Component,
+    Control,
+    Environment,
+    Episode,
+    Reward,
+    TaskGraph,
+    TorchVectorEnv,
+    Viewer,
+    World,
+    between,
+    f32,
+    i32,
+    system,
+)
 from torch_batchsim.declare.controls import composed, controls_of
 from torch_batchsim.draw import Scene
+from torch_batchsim.run.snapshots import of_worlds, snapshot
+from torch_batchsim.vector.partial_step import step_around
 from torch_batchsim.watch.session import Session
 
 
@@ -77,18 +95,23 @@ def test_keys_push_the_cart() -> None:
         assert page.text("error")["text"] == "no human plays agent 0 of world 2"
 
 
-def test_a_run_waits_for_a_human_as_long_as_a_page_is_open() -> None:
-    env = TorchVectorEnv(CartPole(), 2)
+@pytest.mark.parametrize("worlds", [1, 3])
+def test_a_world_waits_for_a_human_as_long_as_a_page_is_open(worlds: int) -> None:
+    """Others go on, if there are any."""
+    env = TorchVectorEnv(CartPole(), worlds)
     with running(env, speed=None) as viewer:
-        page = Page(viewer.url)
-        page.send("human", world=1, agent=0, on=True)
+        page, own = Page(viewer.url), worlds - 1
+        page.send("human", world=own, agent=0, on=True)
         frame = page.frame(lambda frame: frame.get("humans", [{}])[0].get("waits"))[0]
-        assert frame["humans"] == [{"world": 1, "agent": 0, "waits": True, "legal": [True, True]}]
-        stands = viewer.steps
+        assert frame["humans"] == [{"world": own, "agent": 0, "waits": True, "legal": [True, True]}]
+        stands, state = viewer.steps, env.sim.tensor("Cart.CartState")[own].clone()
+        counted = [world[-2:-4:-1] for world in frame["worlds"]][own]
         for _ in range(3):  # of nothing but frames: a page that is greeted begins anew
-            assert page.receive()[0]["kind"] == "frame"
-        assert viewer.steps == stands
-        page.send("press", world=1, agent=0, control=0, on=True)
+            frame = page.receive()[0]
+            assert frame["kind"] == "frame" and frame["worlds"][own][-2:-4:-1] == counted
+        assert (viewer.steps > stands) == (worlds > 1)
+        assert torch.equal(env.sim.tensor("Cart.CartState")[own], state)
+        page.send("press", world=own, agent=0, control=0, on=True)
         page.frame(lambda frame: frame["step"] > stands and not frame["humans"][0]["waits"])
         page.socket.close()
         seen, goes_on = viewer.steps, threading.Event()
@@ -98,6 +121,105 @@ def test_a_run_waits_for_a_human_as_long_as_a_page_is_open() -> None:
                 break
             goes_on.wait(0.01)
         assert goes_on.is_set()
+
+
+class Age(Component):
+    steps: i32
+
+
+class Choice(Component):
+    direction: i32 = between(0, 1)
+
+
+@system
+def grow(world: World, age: Age, choice: Choice, reward: Reward, episode: Episode) -> None:
+    age.steps += 1 + choice.direction + (1 if world.random.chance(0.5) else 0)
+    reward.value = f32(age.steps)
+    episode.truncated = age.steps >= 9
+    if age.steps == 8 and choice.direction == 1:
+        world.fail("eight", age.steps)
+
+
+class Growing(Environment):
+    archetypes = [Archetype("Walker", Age, Choice, Reward, count=1)]
+    step, faults = TaskGraph(grow), ("eight",)
+    observation, action, systems = "Walker.Age", "Walker.Choice.direction", ()
+    info = {"age": "Walker.Age"}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_world_that_is_held_stands_still_and_goes_on_as_it_was(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others step to the bit as without it; of all worlds the steps that they have taken are counted."""
+    if not compiled:
+        monkeypatch.setattr("torch_batchsim.watch.counts._module", lambda: None)
+    choices, held = torch.from_numpy(np.random.default_rng(2).integers(0, 2, (60, 4))), 2
+    seen: dict[bool, list[Any]] = {False: [], True: []}
+    totals, ends = [], []
+    for holds in (False, True):
+        env = TorchVectorEnv(Growing(), 4)
+        with Viewer(env, 0) as viewer:
+            session = Session(viewer, {"own": lambda: None}, 3)  # type: ignore[dict-item, return-value]
+            viewer._counts.show(range(4), True)
+            viewer._counter.counting = True
+            taken = 0
+            for step in range(60):
+                chosen = choices[step].clone()
+                chosen[held] = choices[taken, held]
+                session._policy = lambda _, infos, chosen=chosen: (ends.append(infos.get("_final_obs")), chosen)[1]
+                holding = holds and (step % 5 < 2)
+                session.step([held] if holding else ())
+                viewer.after_step()
+                taken += not holding
+                observed, clock = session.observations.flatten().tolist(), env.sim.tensor("World.step").tolist()
+                seen[holds].append((taken, observed, clock, env.sim.tensor("World.episode").tolist()))
+            totals.append(viewer._counts.totals()[1:])
+            faults = len(viewer._faults)
+    others = [world for world in range(4) if world != held]
+    for plain, around in zip(seen[False], seen[True], strict=True):
+        assert [[each[i] for i in others] for each in plain[1:]] == [[each[i] for i in others] for each in around[1:]]
+        own = seen[False][around[0] - 1] if around[0] else None
+        assert own is None or [each[held] for each in own[1:]] == [each[held] for each in around[1:]]
+    assert any(each is not None and each.any() for each in ends) and faults > 0
+    (steps, sums), (fewer, others_sums) = totals
+    assert fewer.tolist() == [60, 60, 36, 60] and steps.tolist() == [60] * 4
+    for name, each in sums.items():
+        assert [each[i] for i in others] == [others_sums[name][i] for i in others], name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["hanabi", "hideseek", "overcooked", "swarm", "tagcontinuous"])
+def test_worlds_of_all_kinds_can_be_held(name: str) -> None:
+    """One world lags behind by the steps in which it was held; that is all."""
+    envs = [torch_batchsim.make_vec(name, num_worlds=3).unwrapped for _ in range(2)]
+    plain, around = envs
+    agents, rows = plain.num_agents, slice(plain.num_agents, 2 * plain.num_agents)
+    for env in envs:
+        env.reset(seed=1)
+    plain.action_space.seed(1)
+    taken, states = [], [snapshot(plain.sim, final=False)]
+    for _ in range(30):
+        taken.append(plain.sample_actions())
+        plain.step(taken[-1])
+        states.append(snapshot(plain.sim, final=False))
+    held, own = torch.tensor([False, True, False]), 0
+    for step, actions in enumerate(taken):
+        chosen = actions.clone()
+        chosen[rows] = taken[own][rows]
+        if step % 3 == 1:
+            step_around(around, chosen, held, lambda fault: None)
+        else:
+            around.step(chosen)
+            own += 1
+        now = snapshot(around.sim, final=False)
+        for worlds, wanted in ((~held, states[step + 1]), (held, states[own])):
+            one, two = of_worlds(now, worlds), of_worlds(wanted, worlds)
+            differ = {each for each in one if not torch.equal(one[each], two[each])}
+            if step % 3 == 1:  # what a step has returned
+                differ = {each for each in differ if not each.endswith(("terminated", "truncated", "done", "Reward"))}
+            assert not differ, (step, worlds.tolist())
+    assert own == 20 and agents > 0
 
 
 def test_chefs_of_humans_and_policies_cook_together() -> None:
@@ -131,7 +253,7 @@ def test_parts_of_an_action_are_pressed_together() -> None:
 
 
 def test_hanabi_is_played_by_its_legal_moves() -> None:
-    env = gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_worlds=2, turns="all")
+    env = gymnasium.make_vec("torch_batchsim/Hanabi-v0", num_worlds=1, turns="all")
     with running(env.unwrapped, speed=None) as viewer:
         taken, page = spied(env.unwrapped), Page(viewer.url)
         labels = [control["label"] for control in page.hello["controls"]]

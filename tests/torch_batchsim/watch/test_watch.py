@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from live_page import LIMIT, Page, running
+from support import declare
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hideseek import HideSeek
 
@@ -37,6 +37,7 @@ from torch_batchsim import (
     Viewer,
     World,
     between,
+    component,
     f32,
     i32,
     system,
@@ -363,11 +364,10 @@ def test_pictures_where_there_is_no_scene() -> None:
 
     with running(TorchVectorEnv(Drawn(), 2)) as viewer:
         page = Page(viewer.url)
-        message = page.socket.recv(timeout=LIMIT)
-        assert isinstance(message, bytes)
-        header = json.loads(message[4 : 4 + struct.unpack("<I", message[:4])[0]])
-        world, layout, size, width, height, *_ = header["worlds"][0]
-        assert (world, layout, width, height) == (0, -1, 6, 4) and message[-size:].startswith(b"\x89PNG")
+        frame, files = page.frame()
+        first, second = frame["worlds"]
+        assert (first[:2], second[:2], first[3:5]) == ([0, -1], [1, -1], [6, 4])
+        assert files[1].tobytes().startswith(b"\x89PNG")
 
 
 def test_a_recording_is_played_and_sought(tmp_path: Path) -> None:
@@ -499,24 +499,82 @@ def test_curves_count_every_step() -> None:
         assert [world[-4:] for world in frame["worlds"]] == [[2500, 0, 0.0, 0], [0, 2500, 2500.0, 0]]
 
 
+@pytest.fixture(params=[True, False], ids=["compiled", "plain"])
+def counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By C++, and as on a GPU or where that cannot be compiled."""
+    if not request.param:
+        monkeypatch.setattr("torch_batchsim.watch.counts._module", lambda: None)
+
+
 @pytest.mark.parametrize("arguments", [{}, {"output": "numpy"}, {"copy": True}, {"copy": False}], ids=str)
-@pytest.mark.parametrize("worlds", [[1, 2, 3], [0, 2, 5]], ids=str)
-def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any], worlds: list[int]) -> None:
-    """Without infos few operations do it: of worlds in a row and others, also where a caller holds or binds outputs."""
-    env = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments)
+@pytest.mark.usefixtures("counted")
+def test_rewards_are_counted_however_they_are_delivered(arguments: dict[str, Any]) -> None:
+    """Also where a caller holds or binds outputs, and where torch has moved them since the step."""
+    env, worlds = TorchVectorEnv(CartPole(sutton_barto_reward=True), 6, **arguments), [0, 2, 5]
     env.reset(seed=1)
     env.action_space.seed(1)
     counts, wanted, held = Counts(env), np.zeros(6), []
-    counts.show(worlds, 0, True)
+    counts.show(worlds, True)
     for step in range(60):
         if step == 40 and not env.copies:
             env.bind(rewards=torch.zeros(6))
         rewards = env.step(env.sample_actions())[1]
         held.append(rewards)
         wanted += np.asarray(rewards)
-        counts.add()
+        if step == 20 and not arguments:
+            rewards.share_memory_()
+            rewards[:] += 1  # what is there when it is counted
+            wanted += 1
+        counts.counter.add()
     _, steps, sums = counts.totals()
-    assert steps == [60, 60, 60] and sums[REWARD].tolist() == wanted[worlds].tolist() and (wanted[worlds] < 0).all()
+    assert steps.tolist() == [60, 60, 60] and (wanted[worlds] < 0).any()
+    assert sums[REWARD].tolist() == wanted[worlds].tolist()
+
+
+_VALUES = {
+    "f32": "1 / (n - 3.0f)", "f64": "1e200", "boolean": "n % 2",
+    "i8": "-100 - n", "i16": "-30000", "i32": "-n", "i64": "-(i64(1) << 40)",
+    "u8": "200 + n", "u16": "60000 + n", "u32": "4000000000u", "u64": "u64(1) << 50",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("counted")
+def test_infos_of_all_types_are_counted() -> None:
+    """Of two agents, who choose different actions; the last ones of an episode too, and what is not finite as 0."""
+    made = [component(f"Info_{kind}", value=getattr(torch_batchsim, kind)) for kind in _VALUES]
+    arguments = ", ".join(f"Info_{kind} &of_{kind}" for kind in _VALUES)
+    lines = "\n    ".join(f"of_{kind}.value = choice.direction ? {value} : 1;" for kind, value in _VALUES.items())
+    text = f"""#pragma once
+TBS_SYSTEM void tell(World &world, Age &age, const Choice &choice, Reward &reward, {arguments}) {{
+    const i32 n = ++age.steps;
+    {lines}
+    reward.value = n == 2 ? 1.0f / 0.0f : choice.direction ? 0.5f : -2.0f;
+}}
+TBS_SYSTEM void judge(World &world, Episode &episode) {{ episode.truncated = episode.step >= 5; }}
+"""
+    infos = {kind: f"Walker.Info_{kind}" for kind in _VALUES}
+    names = {"observation": "Walker.Age", "action": "Walker.Choice.direction", "info": infos}
+    archetypes = [Archetype("Walker", Age, Choice, Reward, *made, count=2)]
+    env = TorchVectorEnv(declare(text, archetypes=archetypes, step=TaskGraph("tell", "judge"), **names)(), num_worlds=4)
+    env.reset(seed=0)
+    counts, actions = Counts(env), torch.tensor([0, 1, 1, 1, 0, 0, 1, 0])
+    wanted = {name: np.zeros(4) for name in (REWARD, *_VALUES)}
+    assert counts.infos == list(_VALUES)
+    counts.show([1, 3], True)
+    for step in range(12):
+        if step == 7:
+            counts.show([3, 0, 1], False)
+            wanted = {name: each * [0, 1, 0, 1] for name, each in wanted.items()}
+        _, rewards, *_, found = env.step(actions.roll(step))
+        counts.counter.add()
+        for name, each in {REWARD: rewards, **{kind: found["final_info"][kind] for kind in _VALUES}}.items():
+            numbers = np.asarray(each, np.float64).reshape(4, 2)
+            own = np.where(np.isfinite(numbers), numbers, 0)
+            wanted[name] += own.sum(axis=1) if name == REWARD else own.mean(axis=1)
+    _, steps, sums = counts.totals()
+    assert steps.tolist() == [12, 5, 12]
+    for name, each in wanted.items():
+        assert sums[name].tolist() == pytest.approx(each[[3, 0, 1]].tolist(), rel=1e-12), name
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -670,16 +728,18 @@ def test_the_command_ends_by_ctrl_c_and_plays_a_checkpoint(tmp_path: Path) -> No
                                   pytest.param("hideseek", marks=pytest.mark.full)])  # fmt: skip
 def test_states_copied_together_are_those_of_each_world(name: str) -> None:
     env = gymnasium.make_vec(torch_batchsim.environment_ids()[name], num_worlds=5)
-    env.reset(seed=1)
-    for _ in range(30):
-        env.step(env.sample_actions())
     sim = env.unwrapped.sim
+    env.reset(seed=1)
+    for step in range(31):
+        for worlds in ([4, 1], [1, 2, 3], [2], range(5)) if step % 10 == 0 else ():
+            states = WorldStates(sim, worlds)
+            assert len(states) == len(worlds) and len(states[0]) == len(states.names)
+            for state, world in zip(states, worlds, strict=True):
+                own = WorldState(sim, world)
+                for each in (*own, "World.step", "World.episode"):
+                    assert np.array_equal(state[each], own[each], equal_nan=state[each].dtype.kind == "f"), each
+        env.step(env.sample_actions())
     states = WorldStates(sim, [4, 1])
-    assert len(states) == 2 and len(states[0]) == len(states.names)
-    for state, world in zip(states, (4, 1), strict=True):
-        own = WorldState(sim, world)
-        for each in (*own, "World.step", "World.episode"):
-            assert np.array_equal(state[each], own[each], equal_nan=state[each].dtype.kind == "f"), each
     kept = states[0]["World.step"].copy()
     env.step(env.sample_actions())
     assert states[0]["World.step"] == kept and "Nothing.x" not in states[0]

@@ -178,3 +178,21 @@ def test_a_browser_watches_every_environment(name: str, tmp_path: Path) -> None:
             page.wait("document.querySelector('#values .picked') !== null")
             assert page.value("`${picked.table} ${picked.row}`") == row == f"{page.value('values.table')} 0"
         page.shot(tmp_path / f"{name}.png")
+
+
+@pytest.mark.parametrize(("name", "table"), [("minatar-seaquest", "Game"), ("atari", "Console")])
+def test_a_click_on_a_picture_finds_its_row(name: str, table: str, tmp_path: Path) -> None:
+    with watched(name, 4, 4, None) as viewer, browser(viewer.url, tmp_path / "profile") as page:
+        page.wait("document.body && document.body.dataset.ready === 'yes' && frames > 2")
+        page.click("#play")
+        page.wait("run.paused")
+        page.wait(f"frame.step === {viewer.steps}")
+        if name == "atari":
+            page.click("#full")
+        else:
+            place = page.value("(b => [b.width / 160, b.height / 160])($('full').getBoundingClientRect())")
+            y, x, _ = viewer.env.sim.tensor("Game.View.cells")[0, 0].nonzero()[0].tolist()
+            page.click("#full", (16 * x + 8) * place[0], (16 * y + 8) * place[1])
+        page.wait(f"picked && picked.table === '{table}' && $('table').value === '{table}'")
+        page.wait("document.querySelector('#values .picked') !== null")
+        page.shot(tmp_path / f"{name}.png")

@@ -251,6 +251,15 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
     put(block.twist_mass + lane, inverse_or_zero(s33));
 }
 
+// The same on a device, of what is in the block.
+template <class F>
+TBS_ONE_COPY void prepare_masses(ContactBlock &block, u32 lane, bool with_ground) {
+    const Vec<F> both = load_vec<F>(block.mass_a, lane) + load_vec<F>(block.mass_b, lane);
+    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = with_ground ? Vec<F>{} : load_vec<F>(block.arm_b, lane);
+    prepare_masses<F>(block, lane, load_frame<F>(block, lane), both, load_inertia<F>(block.inertia_a, lane),
+                      load_inertia<F>(block.inertia_b, lane), arm_a, arm_b, true);
+}
+
 // Frames, arms and effective masses of contacts, once a step.
 template <class F, class W>
 TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
@@ -299,7 +308,8 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     lever = pick(below(shortest, lever * lever), lever, zero);
     store(block.lever + lane, lever);
     store(block.twist + lane, load<F>(block.twist + lane) * inverse_or_zero(lever));
-    prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
+    if constexpr (!on_device)
+        prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
 
     const Vec<F> friction = load_vec<F>(block.arm_b, lane);  // where place_contact put it
     store(block.friction[0] + lane, dot(friction, f.first));
@@ -312,6 +322,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     store_inertia(block.inertia_b, lane, inertia_b);
     store_vec(block.arm_a, lane, arm_a);
     store_vec(block.arm_b, lane, arm_b);
+    if constexpr (on_device) prepare_masses<F>(block, lane, false);
     store_vec(block.gone, lane, Vec<F>{});
     const F gives_way = mass_b.x + mass_b.y + mass_b.z + inertia_b.xx + inertia_b.yy + inertia_b.zz;
     store(block.share + lane, pick(below(zero, gives_way), splat<F>(0.5f), zero));

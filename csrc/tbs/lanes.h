@@ -78,9 +78,21 @@ class Lanes {
         return sum(n, [&](u32 i) { return condition(i) ? 1u : 0u; });
     }
     template <class Condition>
-    TBS_METHOD bool any(u32 n, Condition &&condition) { return count(n, condition) != 0; }
+    TBS_METHOD bool any(u32 n, Condition &&condition) {
+#ifdef TBS_LANES_ARE_THREADS
+        if constexpr (lanes == 32) {
+            bool found = false;
+            for (u32 i = first_lane(); i < n; i += lanes) found |= bool(condition(i));
+            sync();
+            return __any_sync(all_lanes, found) != 0;
+        }
+#endif
+        return count(n, condition) != 0;
+    }
     template <class Condition>
-    TBS_METHOD bool all(u32 n, Condition &&condition) { return count(n, condition) == n; }
+    TBS_METHOD bool all(u32 n, Condition &&condition) {
+        return !any(n, [&](u32 i) { return !condition(i); });
+    }
 
     // Calls take(i, before) for every item, `before` the sum of term(0) .. term(i - 1); returns the sum of all. Terms
     // are integers.
@@ -227,7 +239,7 @@ class Lanes {
         for (u32 i = lane; i < n; i += lanes) own = operation(own, T(term(i)));
         if constexpr (lanes == 32) {
             sync();
-            TBS_UNROLL
+            TBS_ROLLED
             for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
                 const T other =
                     moved(own, [&](auto word) { return __shfl_xor_sync(all_lanes, word, int(distance)); });
@@ -257,7 +269,7 @@ class Lanes {
         if constexpr (lanes == 32) {
             sync();
             T all = own;
-            TBS_UNROLL
+            TBS_ROLLED
             for (u32 distance = 1; distance < lanes; distance *= 2) {
                 const T below = moved(all, [&](auto word) { return __shfl_up_sync(all_lanes, word, distance); });
                 if (lane >= distance) all += below;

@@ -75,6 +75,13 @@
 #else
 #define TBS_CALLED TBS_HD inline TBS_UNCHECKED __attribute__((noinline))
 #endif
+// In front of a free function that a long system reaches from several places: on a device, where such a system waits for its
+// instructions, they all call one copy; on a CPU each has its own.
+#if defined(__CUDACC__)
+#define TBS_ONE_COPY TBS_HD inline __noinline__
+#else
+#define TBS_ONE_COPY TBS_INLINE
+#endif
 // In front of a free function of a library's `precompiled` header, which only declares it where TBS_USES_PRECOMPILED is
 // defined: an object file has it, compiled once for all environments.
 #if defined(TBS_USES_PRECOMPILED) || defined(TBS_PRECOMPILES)
@@ -102,13 +109,18 @@
 #define TBS_CONSTANT static constexpr
 #endif
 
-// In front of a loop with a constant count that is to be unrolled, and of one that is not.
+// In front of a loop that is to be unrolled, and of one that is not: with a constant count. Of one that is not on a device, as
+// with TBS_ONE_COPY, and as a compiler likes on a CPU; or that is to be unrolled there.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")
 #define TBS_NO_UNROLL _Pragma("unroll 1")
+#define TBS_ROLLED TBS_NO_UNROLL
+#define TBS_UNROLL_ON_CPU TBS_NO_UNROLL
 #else
 #define TBS_UNROLL _Pragma("GCC unroll 64")
 #define TBS_NO_UNROLL _Pragma("GCC unroll 1")
+#define TBS_ROLLED
+#define TBS_UNROLL_ON_CPU TBS_UNROLL
 #endif
 
 namespace tbs {
@@ -128,6 +140,11 @@ using f32 = float;
 using f64 = double;
 
 inline constexpr bool has_chip = TBS_HAS_CHIP;
+#ifdef TBS_ON_DEVICE
+inline constexpr bool on_device = true;
+#else
+inline constexpr bool on_device = false;
+#endif
 
 // The number of set bits.
 TBS_FUNCTION u32 count_bits(u32 bits) {

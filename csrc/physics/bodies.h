@@ -112,7 +112,7 @@ TBS_FUNCTION Inertia<F> inverse_where_free(Inertia<F> inertia, Vec<F> free) {
 
 // The inverse inertia in the world's frame.
 template <class F>
-TBS_FUNCTION Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation<F> q) {
+TBS_ONE_COPY Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation<F> q) {
     const Vec<F> free = load_vec<F>(block.free_angular, lane);
     const F movable = load<F>(block.movable + lane);
     Inertia<F> m = turned(load_inertia<F>(block.inverse_inertia, lane), q);

@@ -79,7 +79,9 @@ TBS_FUNCTION void colour_on_lanes(W &w, Group &group, u32 count, u32 *item, Batc
     const u32 lane = group.first_lane(), before = (1u << lane) - 1;  // bits of the lanes before this one
     group.for_each(w.body_count, [&](u32 i) { w.used[i] = 0; });
     group.for_each(most_colours + 1, [&](u32 c) { batches.batch[c] = {0, 0, 1}; });
+    TBS_ROLLED
     for (u32 movable = 1; movable <= 2; ++movable) {
+        TBS_ROLLED
         for (u32 begin = 0; begin < count; begin += 32) {
             group.for_each(w.body_count, [&](u32 i) { w.reached[i] = 0; });
             u32 a = 0, b = 0;
@@ -123,6 +125,7 @@ TBS_FUNCTION void colour_on_lanes(W &w, Group &group, u32 count, u32 *item, Batc
         for (u32 left = some & ((1u << most_colours) - 1); left != 0; left >>= 1) batches.colours += 1;
         batches.end = end;
     });
+    TBS_ROLLED
     for (u32 begin = 0; begin < count; begin += 32) {
         const u32 i = begin + lane, own = i < count ? item[i] : not_solved;
         for (u32 left = some; left != 0; left &= left - 1) {

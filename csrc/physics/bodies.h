@@ -131,7 +131,7 @@ TBS_ONE_COPY Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation
 
 // The inertia of an inverse one; zero of zero. It is scaled first, or bodies of 1 mm would overflow.
 template <class F>
-TBS_FUNCTION Inertia<F> inertia_of(const Inertia<F> &m) {
+TBS_ONE_COPY Inertia<F> inertia_of(const Inertia<F> &m) {
     const F trace = m.xx + m.yy + m.zz, one = splat<F>(1.0f);
     const auto some = below(F{}, trace);
     const F scale = pick(some, one / pick(some, trace, one), F{});

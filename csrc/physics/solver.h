@@ -134,6 +134,7 @@ TBS_FUNCTION void prepare_all_bodies(W &w, Group &group, f32 h) {
         put_body(w, w.body_count + i, nothing);
     });
     group.once([&] {
+        TBS_ROLLED
         for (u32 i = 0; i < 8; ++i) {
             w.velocity[W::ground][i] = w.motion[W::ground][i] = w.rotation[W::ground][i] = 0.0f;
             w.gain[W::ground][i] = w.carried[W::ground][i] = 0.0f;

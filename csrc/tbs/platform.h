@@ -75,8 +75,7 @@
 #else
 #define TBS_CALLED TBS_HD inline TBS_UNCHECKED __attribute__((noinline))
 #endif
-// In front of a free function that a long system reaches from several places: on a device, where such a system waits for its
-// instructions, they all call one copy; on a CPU each has its own.
+// In front of a function with several callers in a long system: a device fetches one copy; on a CPU it is inline.
 #if defined(__CUDACC__)
 #define TBS_ONE_COPY TBS_HD inline __noinline__
 #else
@@ -109,16 +108,19 @@
 #define TBS_CONSTANT static constexpr
 #endif
 
-// In front of a loop that is to be unrolled, and of one that is not: with a constant count. Of one that is not on a device, as
-// with TBS_ONE_COPY, and as a compiler likes on a CPU; or that is to be unrolled there.
+// In front of a loop with a constant count that is to be unrolled, and of one that is not.
 #if defined(__CUDACC__)
 #define TBS_UNROLL _Pragma("unroll")
 #define TBS_NO_UNROLL _Pragma("unroll 1")
-#define TBS_ROLLED TBS_NO_UNROLL
-#define TBS_UNROLL_ON_CPU TBS_NO_UNROLL
 #else
 #define TBS_UNROLL _Pragma("GCC unroll 64")
 #define TBS_NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+// In front of a loop that a device does not unroll; with the second a CPU does.
+#if defined(__CUDACC__)
+#define TBS_ROLLED TBS_NO_UNROLL
+#define TBS_UNROLL_ON_CPU TBS_NO_UNROLL
+#else
 #define TBS_ROLLED
 #define TBS_UNROLL_ON_CPU TBS_UNROLL
 #endif

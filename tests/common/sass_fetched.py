@@ -40,6 +40,7 @@ TBS_SHOWN void counters_dump() { __gcov_dump(); }
 
 Place = tuple[str, int]  # a file's name, a line
 Ran = dict[tuple[str, int, str], bool]  # with the function: whether g++'s code of a line ran
+Play = Callable[[jit.Library, Callable[[], None], Callable[[], None]], None]
 
 
 @dataclass
@@ -144,10 +145,8 @@ def compiled(environment: Environment, folder: Path) -> Path:
     return cubin
 
 
-def ran_lines(
-    environment: Environment, folder: Path, play: Callable[[jit.Library, Callable[[], None]], None]
-) -> list[Ran]:
-    """Lines that ran since the call before, at each call of what `play` gets, with the emulated device's library."""
+def ran_lines(environment: Environment, folder: Path, play: Play) -> list[Ran]:
+    """Lines that ran between the two calls that `play` makes in turns; it gets the emulated device's library."""
     target, unit, library = Target("cuda", "graph"), folder / "unit.cpp", folder / "unit.so"
     unit.write_text(generate(Program(environment), target) + _COUNTERS)
     flags = [flag for flag in jit.compiler_flags("cpu") if flag not in emulation._LEFT_OUT]
@@ -162,7 +161,6 @@ def ran_lines(
         command = ["gcov", "--json-format", "--stdout", str(data)]
         text = subprocess.run(command, check=True, cwd=folder, capture_output=True, text=True).stdout
         data.unlink()
-        counters.counters_reset()
         ran: Ran = {}
         for file in json.loads(text)["files"]:
             for line in file["lines"]:
@@ -170,11 +168,11 @@ def ran_lines(
                 ran[key] = ran.get(key, False) or line["count"] > 0
         found.append(ran)
 
-    play(jit.Library(library, target), note)
+    play(jit.Library(library, target), counters.counters_reset, note)
     return found
 
 
-def play_hideseek(library: jit.Library, note: Callable[[], None]) -> None:
+def play_hideseek(library: jit.Library, forget: Callable[[], None], note: Callable[[], None]) -> None:
     """48 steps of 12 worlds, one at a time, with random actions, after 60 to 180 steps of an episode."""
     from torch_batchsim.envs.hideseek import HideSeek
 
@@ -190,7 +188,7 @@ def play_hideseek(library: jit.Library, note: Callable[[], None]) -> None:
         step(60 + 10 * seed)
         for _ in range(4):
             step(4)
-            note()  # forgets the steps before
+            forget()
             step(1)
             note()
 
@@ -200,7 +198,7 @@ def of_hideseek() -> Fetched:
     from torch_batchsim.envs.hideseek import HideSeek
 
     with TemporaryDirectory() as name:
-        steps = ran_lines(HideSeek(), Path(name), play_hideseek)[1::2]
+        steps = ran_lines(HideSeek(), Path(name), play_hideseek)
         return fetched(compiled(HideSeek(), Path(name)), "physics_simulate", steps)
 
 

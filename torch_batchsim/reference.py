@@ -68,9 +68,10 @@ SECTIONS = (
     Section(
         "Words in front of functions, and numbers",
         "platform.h",
-        ("has_chip",),
+        ("has_chip", "on_device"),
         (
-            *("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_PRECOMPILED"),
+            *("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_ONE_COPY"),
+            "TBS_PRECOMPILED",
             *("TBS_UNROLL", "TBS_NO_UNROLL"),
         ),
     ),

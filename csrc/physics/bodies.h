@@ -112,7 +112,7 @@ TBS_FUNCTION Inertia<F> inverse_where_free(Inertia<F> inertia, Vec<F> free) {
 
 // The inverse inertia in the world's frame.
 template <class F>
-TBS_FUNCTION Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation<F> q) {
+TBS_ONE_COPY Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation<F> q) {
     const Vec<F> free = load_vec<F>(block.free_angular, lane);
     const F movable = load<F>(block.movable + lane);
     Inertia<F> m = turned(load_inertia<F>(block.inverse_inertia, lane), q);
@@ -131,7 +131,7 @@ TBS_FUNCTION Inertia<F> world_inertia(const BodyBlock &block, u32 lane, Rotation
 
 // The inertia of an inverse one; zero of zero. It is scaled first, or bodies of 1 mm would overflow.
 template <class F>
-TBS_FUNCTION Inertia<F> inertia_of(const Inertia<F> &m) {
+TBS_ONE_COPY Inertia<F> inertia_of(const Inertia<F> &m) {
     const F trace = m.xx + m.yy + m.zz, one = splat<F>(1.0f);
     const auto some = below(F{}, trace);
     const F scale = pick(some, one / pick(some, trace, one), F{});

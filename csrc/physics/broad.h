@@ -27,6 +27,7 @@ TBS_FUNCTION void compare_all(Step &step, Group &group) {
     const u32 words = (step.bodies + 31) / 32;
     group.for_each(words, [&](u32 word) {
         u32 bits = 0;
+        TBS_ROLLED
         for (u32 k = 0; k < 32 && 32 * word + k < step.bodies; ++k) bits |= step.pushed[32 * word + k] << k;
         step.pushed_bits[word] = bits;
     });

@@ -22,6 +22,7 @@ TBS_FUNCTION u32 touching(const Boxes<words> &boxes, const Bounds &other, u32 fi
     const Wide low_x = splat<Wide>(other.low.x), low_y = splat<Wide>(other.low.y), low_z = splat<Wide>(other.low.z);
     const Wide high_x = splat<Wide>(other.high.x), high_y = splat<Wide>(other.high.y), high_z = splat<Wide>(other.high.z);
     u32 apart = 0;
+    TBS_ROLLED
     for (u32 k = 0; k < 32; k += simd_width) {
         const u32 j = first + k;
         const u32 some = bits_of(below(load<Wide>(boxes.high_x + j), low_x)) | bits_of(below(high_x, load<Wide>(boxes.low_x + j))) |

@@ -42,26 +42,31 @@ TBS_CALLED void clip(const Polygon<n> &incident, const Polygon<n> &reference, co
     f32 (&enter)[n] = in_place ? points.w[0] : own[in_place ? 0 : 3];  // as fractions of the edge
     f32 (&leave)[n] = in_place ? points.w[1] : own[in_place ? 0 : 4];
     f32 (&outside)[n] = in_place ? points.u[0] : own[in_place ? 0 : 5];
+    TBS_ROLLED
     for (u32 i = 0; i < all; ++i) {
         const u32 next = (i + 1) % n;
         to_u[i] = incident.u[next] - incident.u[i];
         to_v[i] = incident.v[next] - incident.v[i];
         to_w[i] = incident.w[next] - incident.w[i];
     }
+    TBS_ROLLED
     for (u32 i = 0; i < all; ++i) {
         enter[i] = 0.0f;
         leave[i] = 1.5f;                                       // never
     }
     const u32 sides = n == 4 ? 4 : reference.count;
+    TBS_ROLLED
     for (u32 k = 0; k < sides; ++k) {
         const u32 after = (k + 1) % n;
         const f32 u = reference.u[k], v = reference.v[k];
         const f32 out_u = reference.v[after] - v, out_v = u - reference.u[after];
         const f32 allowed = slack * (abs(out_u) + abs(out_v));
+        TBS_ROLLED
         for (u32 i = 0; i < all; ++i) {
             outside[i] = fma(incident.u[i] - u, out_u, fma(incident.v[i] - v, out_v, -allowed));
         }
         const f32 first = outside[0];
+        TBS_ROLLED
         for (u32 i = 0; i < all; ++i) {
             const f32 from = outside[i], to = i + 1 < all ? outside[(i + 1) % n] : first;
             const f32 at = divide(from, from - to);            // not used where it is not a number
@@ -70,6 +75,7 @@ TBS_CALLED void clip(const Polygon<n> &incident, const Polygon<n> &reference, co
             leave[i] = !from_out && to_out ? min(leave[i], at) : leave[i];
         }
     }
+    TBS_ROLLED
     for (u32 i = 0; i < all; ++i) {
         const f32 from = enter[i], to = leave[i];
         points.u[0][i] = fma(from, to_u[i], incident.u[i]);
@@ -80,14 +86,18 @@ TBS_CALLED void clip(const Polygon<n> &incident, const Polygon<n> &reference, co
         points.w[1][i] = from <= to && to <= 1.0f ? fma(to, to_w[i], incident.w[i]) : infinity;
     }
     u32 over[n];
+    TBS_ROLLED
     for (u32 k = 0; k < all; ++k) over[k] = u32(slope.opposed) & u32(k < reference.count);
     const u32 edges = n == 4 ? 4 : incident.count;
+    TBS_ROLLED
     for (u32 i = 0; i < edges; ++i) {
         const f32 u = incident.u[i], v = incident.v[i], along_u = to_u[i], along_v = to_v[i];
+        TBS_ROLLED
         for (u32 k = 0; k < all; ++k) {
             over[k] &= u32(fma(along_u, reference.v[k] - v, -(along_v * (reference.u[k] - u))) <= 0.0f);
         }
     }
+    TBS_ROLLED
     for (u32 k = 0; k < all; ++k) {
         const f32 u = reference.u[k] - incident.u[0], v = reference.v[k] - incident.v[0];
         points.u[2][k] = reference.u[k];

@@ -17,7 +17,9 @@ TBS_FUNCTION u32 before(u32 axis) { return axis == 0 ? 2 : axis - 1; }
 // The same pair seen from the other box.
 TBS_FUNCTION BoxPair seen_from_other(const BoxPair &pair) {
     BoxPair other;
+    TBS_ROLLED
     for (u32 i = 0; i < 3; ++i) {
+        TBS_ROLLED
         for (u32 j = 0; j < 3; ++j) other.m[i][j] = pair.m[j][i];
         other.m[i][3] = 0.0f;
         other.centre[i] = -fma(pair.m[2][i], pair.centre[2],
@@ -38,6 +40,7 @@ struct Axis {
 TBS_CALLED Axis best_face(const BoxPair &pair) {
     Axis best{-infinity, 0, 0};
     f32 sum = 0.0f;
+    TBS_ROLLED
     for (u32 i = 0; i < 3; ++i) {
         const f32 reach = fma(abs(pair.m[i][2]), pair.half_other[2],
                               fma(abs(pair.m[i][1]), pair.half_other[1],
@@ -57,7 +60,7 @@ TBS_CALLED Axis best_face(const BoxPair &pair) {
 TBS_CALLED Axis best_edges(const BoxPair &pair) {
     f32 separation[3][3];
     i32 best = -0x7fffffff - 1;                                // as greatest() does it, but in registers
-    TBS_UNROLL
+    TBS_UNROLL_ON_CPU
     for (u32 i = 0; i < 3; ++i) {
         const u32 i1 = after(i), i2 = before(i);
         TBS_UNROLL
@@ -90,14 +93,17 @@ TBS_FUNCTION Nearest nearest_on_edges(const BoxPair &pair, const Axis &axis, vec
     n[i] = 0.0f;
     n[i1] = -q * inverse;
     n[i2] = p * inverse;
+    TBS_ROLLED
     for (u32 k = 0; k < 3; ++k) {
         own[k] = k == i ? 0.0f : copysign(pair.half[k], n[k]);
         other[k] = pair.centre[k];
         along[k] = pair.m[k][j];
     }
+    TBS_ROLLED
     for (u32 k = 0; k < 3; ++k) {
         const f32 facing = fma(n[2], pair.m[2][k], fma(n[1], pair.m[1][k], n[0] * pair.m[0][k]));
         const f32 step = k == j ? 0.0f : copysign(pair.half_other[k], -facing);
+        TBS_ROLLED
         for (u32 c = 0; c < 3; ++c) other[c] = fma(step, pair.m[c][k], other[c]);
     }
     // Points own + s e_i and other + r along: their difference is perpendicular to both edges.
@@ -109,6 +115,7 @@ TBS_FUNCTION Nearest nearest_on_edges(const BoxPair &pair, const Axis &axis, vec
     const f32 s_free = fma(r_free, c, gap_i);
     const f32 s = limit(fma(r, c, gap_i), pair.half[i]);
     own[i] = s;
+    TBS_ROLLED
     for (u32 k = 0; k < 3; ++k) other[k] = fma(r, along[k], other[k]);
     normal = {n[0], n[1], n[2]};
     return {{own[0], own[1], own[2]},
@@ -120,6 +127,7 @@ TBS_FUNCTION Nearest nearest_on_edges(const BoxPair &pair, const Axis &axis, vec
 // this distance, or that of two edges within their ends, which an axis finds.
 TBS_CALLED Nearest nearest_corner(const BoxPair &pair, const BoxPair &other, u32 &number) {
     f32 square[16], x[16], y[16], z[16], px[16], py[16], pz[16];
+    TBS_ROLLED
     for (u32 k = 0; k < 16; ++k) {
         const BoxPair &view = k < 8 ? pair : other;
         const f32 a = k & 1 ? view.half_other[0] : -view.half_other[0];
@@ -181,6 +189,7 @@ TBS_CALLED f32 clip_face(const BoxPair &pair, u32 i, f32 margin, f32 size, const
     manifold.count = chosen.count;
     manifold.corners = chosen.corners;
     manifold.normal = b_looks ? -up : up;
+    TBS_ROLLED
     for (u32 k = 0; k < chosen.count; ++k) {
         const f32 height = chosen.w[k];
         const vec3 own = base + along_u * chosen.u[k] + along_v * chosen.v[k], other = own + up * height - offset;
@@ -198,6 +207,7 @@ TBS_CALLED f32 clip_face(const BoxPair &pair, u32 i, f32 margin, f32 size, const
 TBS_FUNCTION void finish(const BoxPair &view, bool b_looks, const Matrix &frame, Manifold &manifold) {
     to_world(frame, {view.centre[0], view.centre[1], view.centre[2]}, manifold);
     if (!b_looks) return;
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k) manifold.points[k].feature += face_of_b;
     turn_round(manifold);
 }
@@ -218,11 +228,14 @@ TBS_CALLED void deepest_corner(const BoxPair &pair, const Axis &face, Manifold &
     const f32 side = pair.centre[i] < 0.0f ? -1.0f : 1.0f;
     f32 corner[3], n[3] = {0, 0, 0};
     n[i] = side;
+    TBS_ROLLED
     for (u32 c = 0; c < 3; ++c) corner[c] = pair.centre[c];
     u32 number = 0;
+    TBS_ROLLED
     for (u32 k = 0; k < 3; ++k) {
         const bool up = side * pair.m[i][k] < 0.0f;
         const f32 step = up ? pair.half_other[k] : -pair.half_other[k];
+        TBS_ROLLED
         for (u32 c = 0; c < 3; ++c) corner[c] = fma(step, pair.m[c][k], corner[c]);
         number += up ? 1u << k : 0;
     }

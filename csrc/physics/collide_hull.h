@@ -33,6 +33,7 @@ template <u32 n, class Room>
 TBS_FUNCTION void polygon_of(const Polytope<Room> &hull, u32 face, const FaceAxes &axes, Polygon<n> &out) {
     const u32 count = hull.hull->loop_size(face);
     out.count = count;
+    TBS_ROLLED
     for (u32 k = 0; k < n; ++k) {
         const vec3 seen = axes.seen(hull.vertex(hull.corner(face, k < count ? k : 0)));
         out.u[k] = seen.x;
@@ -47,11 +48,13 @@ template <class Room>
 TBS_FUNCTION u32 opposed_face(const Polytope<Room> &hull, vec3 direction, f32 size) {
     const u32 vertices = lanes<Room::vertices>(hull.hull->vertices), faces = lanes<Room::faces>(hull.hull->faces);
     f32 height[Room::vertices];
+    TBS_ROLLED
     for (u32 k = 0; k < vertices; ++k) {
         height[k] = fma(hull.z[k], direction.z, fma(hull.y[k], direction.y, hull.x[k] * direction.x));
     }
     const vec3 deepest = hull.vertex(least(height, vertices));
     f32 facing[Room::faces];
+    TBS_ROLLED
     for (u32 k = 0; k < faces; ++k) {
         const vec3 normal = hull.normal(k);
         facing[k] = dot(normal, deepest) > hull.offset[k] - 1e-4f * size ? dot(normal, direction) : infinity;
@@ -77,6 +80,7 @@ TBS_CALLED f32 clip_faces(const Polytope<Room> &own, u32 face, const Polytope<Ro
     manifold.count = chosen.count;
     manifold.corners = chosen.corners;
     f32 lowest = infinity;
+    TBS_ROLLED
     for (u32 k = 0; k < chosen.count; ++k) {
         const vec3 on_own = axes.back(chosen.u[k], chosen.v[k]);
         manifold.points[k] = {on_own, on_own + axes.normal * chosen.w[k], chosen.w[k], 4 * face + chosen.slot[k]};
@@ -128,6 +132,7 @@ TBS_CALLED void deepest_vertex(const Polytope<Room> &own, const Separation &face
                                  Manifold &manifold) {
     const vec3 normal = own.normal(face.first);
     u32 best = 0;
+    TBS_ROLLED
     for (u32 k = 1; k < other.hull->vertices; ++k) {
         best = dot(normal, other.vertex(k)) < dot(normal, other.vertex(best)) ? k : best;
     }
@@ -170,6 +175,7 @@ TBS_CALLED void collide_polytopes(const Geometry &a, const Geometry &b, const Ma
     const bool b_first = face_b.value > face_a.value + bias;
     const auto by_b = [&](bool turned) {
         if (!turned) return;
+        TBS_ROLLED
         for (u32 k = 0; k < manifold.count; ++k) manifold.points[k].feature += face_of_b;
         turn_round(manifold);
     };

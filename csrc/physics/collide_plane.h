@@ -61,7 +61,7 @@ TBS_FUNCTION void collide_box_plane(const Geometry &a, const Transform &at_a, co
     if (height - abs(rise_p) - abs(rise_q) > margin) return;
     manifold.normal = -plane.normal;
     const vec3 centre = up ? axis : -axis;
-    TBS_UNROLL
+    TBS_UNROLL_ON_CPU
     for (u32 k = 0; k < 4; ++k) {
         const vec3 part = k & 1 ? centre + p : centre - p;
         const f32 part_low = k & 1 ? height + rise_p : height - rise_p;
@@ -82,6 +82,7 @@ TBS_CALLED void collide_vertices_plane(const Geometry &a, const Transform &at_a,
     const vec3 along = seen.x * a.size, across = seen.y * a.size, up = seen.z * a.size;
     Candidates<1, n> points;
     points.lanes = n;
+    TBS_ROLLED
     for (u32 k = 0; k < n; ++k) {
         const vec3 vertex = hull.vertex(k);
         points.u[0][k] = dot(along, vertex);
@@ -93,6 +94,7 @@ TBS_CALLED void collide_vertices_plane(const Geometry &a, const Transform &at_a,
     choose(points, margin, 1e-5f * extent, chosen);
     manifold.normal = -plane.normal;
     manifold.corners = chosen.corners;
+    TBS_ROLLED
     for (u32 k = 0; k < chosen.count; ++k) {
         const u32 vertex = chosen.number[k];
         add_plane_point(plane, frame * (hull.vertex(vertex) * a.size), chosen.w[k], vertex, manifold);

@@ -51,7 +51,7 @@ TBS_FUNCTION void collide_sphere_capsule(const Geometry &a, const Transform &at_
 }
 
 // 1 / x, or 0 for a length that is nothing.
-TBS_FUNCTION f32 inverse_or_zero(f32 x) { return x > 1e-30f ? divide(1.0f, x) : 0.0f; }
+TBS_FUNCTION f32 inverse_of_square(f32 x) { return x > 1e-30f ? divide(1.0f, x) : 0.0f; }
 
 // Two segments, from a middle by an arm to both sides: s arm_a and offset + r arm_b with s and r from -1 to 1.
 struct Segments {
@@ -59,10 +59,10 @@ struct Segments {
     f32 square_a, square_b, product, on_a, on_b;  // dots of the arms, and of the offset with each
 
     TBS_METHOD f32 nearest_on_a(f32 r) const {
-        return clamp(fma(r, product, on_a) * inverse_or_zero(square_a), -1.0f, 1.0f);
+        return clamp(fma(r, product, on_a) * inverse_of_square(square_a), -1.0f, 1.0f);
     }
     TBS_METHOD f32 nearest_on_b(f32 s) const {
-        return clamp(fma(s, product, -on_b) * inverse_or_zero(square_b), -1.0f, 1.0f);
+        return clamp(fma(s, product, -on_b) * inverse_of_square(square_b), -1.0f, 1.0f);
     }
     TBS_METHOD vec3 across(f32 s, f32 r) const { return offset + arm_b * r - arm_a * s; }
 };
@@ -98,7 +98,7 @@ TBS_CALLED void collide_capsules(const Geometry &a, const Transform &at_a, const
     const f32 lowest = dot(across, manifold.normal);
     bool between = true;
     if (determinant < 0.01f * squares) {
-        const f32 inverse = inverse_or_zero(two.square_a), slant = two.product * inverse, middle = two.on_a * inverse;
+        const f32 inverse = inverse_of_square(two.square_a), slant = two.product * inverse, middle = two.on_a * inverse;
         const f32 low = max(middle - abs(slant), -1.0f), high = min(middle + abs(slant), 1.0f);
         for (u32 end = 0; end < 2 && low < high; ++end) {
             const f32 own = end ? high : low, other = two.nearest_on_b(own);

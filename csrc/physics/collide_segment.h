@@ -18,8 +18,10 @@ template <class Room>
 TBS_FUNCTION Separation best_edge(const Polytope<Room> &hull, const Segment &segment) {
     using Bits = typename Room::Bits;
     Bits against = 0;
+    TBS_ROLLED
     for (u32 f = 0; f < hull.hull->faces; ++f) against |= Bits(dot(hull.normal(f), segment.unit) < 0.0f) << f;
     Separation best{-infinity, 0, 0};
+    TBS_ROLLED
     for (u32 k = 0; k < hull.hull->edges; ++k) {
         const u32 left = u32(against >> hull.hull->left[k]) & 1, right = u32(against >> hull.hull->right[k]) & 1;
         if (left == right) continue;
@@ -42,6 +44,7 @@ TBS_FUNCTION Span over_face(const Polytope<Room> &hull, u32 face, const Segment 
     const u32 count = hull.hull->loop_size(face);
     Span span{0.0f, 1.0f};
     vec3 corner = hull.vertex(hull.corner(face, count - 1));
+    TBS_ROLLED
     for (u32 k = 0; k < count; ++k) {
         const vec3 next = hull.vertex(hull.corner(face, k)), out = cross(next - corner, normal);
         const f32 allowed = slack * (abs(out.x) + abs(out.y) + abs(out.z));
@@ -91,6 +94,7 @@ template <class Room>
 TBS_FUNCTION bool parallel_edge(const Polytope<Room> &hull, const Segment &segment, vec3 point, f32 size, u32 &found) {
     f32 least_square = 1e-6f * size * size;
     bool any = false;
+    TBS_ROLLED
     for (u32 k = 0; k < hull.hull->edges; ++k) {
         const vec3 to = hull.edge(k), from = point - hull.tail(k), crossed = cross(to, segment.unit);
         const f32 square = dot(to, to);
@@ -116,12 +120,14 @@ TBS_FUNCTION void add_edge(const Polytope<Room> &hull, vec3 on_hull, vec3 on_seg
         const f32 first = dot(tail - start, segment.unit), last = dot(tail + to - start, segment.unit);
         const f32 low = max(min(first, last), 0.0f), high = min(max(first, last), segment.length);
         if (high - low > 1e-3f * contact.radius) {
+            TBS_ROLLED
             for (u32 end = 0; end < 2; ++end) {
                 const vec3 core = start + segment.unit * (end ? high : low);
                 const vec3 place = tail + to * clamp(divide(dot(core - tail, to), dot(to, to)), 0.0f, 1.0f);
                 contact.add(core, dot(core - place, contact.outward), edge_feature + 2 * k + end);
             }
             const u32 count = contact.manifold.count;
+            TBS_ROLLED
             for (u32 end = 0; end < count; ++end) {
                 if (contact.manifold.points[end].separation <= height - contact.radius + 1e-3f * size) return;
             }
@@ -170,6 +176,7 @@ TBS_CALLED void collide_segment(const Segment &segment, f32 radius, const Geomet
         u32 number = 0;
         nearest_edge(hull, segment.x, segment.y, segment.z, 2, square, on_hull, on_segment, number);
         f32 squares[Room::vertices], place[Room::vertices];
+        TBS_ROLLED
         for (u32 k = 0; k < Room::vertices; ++k) {
             const u32 v = k < hull.hull->vertices ? k : 0;
             const vec3 from = hull.vertex(v) - start;
@@ -212,6 +219,7 @@ TBS_FUNCTION void collide_round_hull(const Geometry &a, const Transform &at_a, c
     }
     if (manifold.count == 0) return;
     manifold.normal = frame * manifold.normal;
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k) {
         Manifold::Point &point = manifold.points[k];
         point.anchor_a = frame * (point.anchor_a - offset);

@@ -79,7 +79,9 @@ TBS_FUNCTION void colour_on_lanes(W &w, Group &group, u32 count, u32 *item, Batc
     const u32 lane = group.first_lane(), before = (1u << lane) - 1;  // bits of the lanes before this one
     group.for_each(w.body_count, [&](u32 i) { w.used[i] = 0; });
     group.for_each(most_colours + 1, [&](u32 c) { batches.batch[c] = {0, 0, 1}; });
+    TBS_ROLLED
     for (u32 movable = 1; movable <= 2; ++movable) {
+        TBS_ROLLED
         for (u32 begin = 0; begin < count; begin += 32) {
             group.for_each(w.body_count, [&](u32 i) { w.reached[i] = 0; });
             u32 a = 0, b = 0;
@@ -123,6 +125,7 @@ TBS_FUNCTION void colour_on_lanes(W &w, Group &group, u32 count, u32 *item, Batc
         for (u32 left = some & ((1u << most_colours) - 1); left != 0; left >>= 1) batches.colours += 1;
         batches.end = end;
     });
+    TBS_ROLLED
     for (u32 begin = 0; begin < count; begin += 32) {
         const u32 i = begin + lane, own = i < count ? item[i] : not_solved;
         for (u32 left = some; left != 0; left &= left - 1) {
@@ -162,14 +165,34 @@ TBS_FUNCTION void for_items(Group &group, u32 first, u32 count, Work &&work) {
 // ground.
 template <class Group, class Work>
 TBS_FUNCTION void for_batches(Group &group, const Batches &batches, Work &&work) {
-    for (u32 c = batches.colours; c-- > 0;) {
-        const Batch &batch = batches.batch[c];
-        for_items(group, batch.first, batch.count,
-                  [&](auto kind, u32 block, u32 lane) { work(kind, block, lane, batch.with_ground != 0); });
-    }
     const Batch &rest = batches.batch[most_colours];
-    if (rest.count == 0) return;
-    group.once([&] {
+    if constexpr (on_device) {  // the rest as batches of one: so there is one copy of `work`
+        TBS_ROLLED
+        for (u32 k = 0; k < batches.colours + rest.count; ++k) {
+            const bool coloured = k < batches.colours;
+            const Batch &batch = coloured ? batches.batch[batches.colours - 1 - k] : rest;
+            const bool with_ground = coloured && batch.with_ground != 0;
+            for_items(group, coloured ? batch.first : rest.first + (k - batches.colours), coloured ? batch.count : 1,
+                      [&](auto kind, u32 block, u32 lane) { work(kind, block, lane, with_ground); });
+        }
+    } else {
+        for (u32 c = batches.colours; c-- > 0;) {
+            const Batch &batch = batches.batch[c];
+            for_items(group, batch.first, batch.count,
+                      [&](auto kind, u32 block, u32 lane) { work(kind, block, lane, batch.with_ground != 0); });
+        }
         for (u32 i = rest.first; i < rest.first + rest.count; ++i) work(f32{}, i / block_items, i % block_items, false);
-    });
+    }
+}
+
+// Calls work(with_ground), which a CPU's compiler knows: a std::bool_constant there. A device has one copy for both.
+template <class Work>
+TBS_FUNCTION void by_ground(bool with_ground, Work &&work) {
+    if constexpr (on_device) {
+        work(with_ground);
+    } else if (with_ground) {
+        work(::std::true_type{});
+    } else {
+        work(::std::false_type{});
+    }
 }

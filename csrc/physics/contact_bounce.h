@@ -16,8 +16,8 @@ inline constexpr f32 still_coming = 0.05f;
 // of half a substep ago, seen from the pose: where bodies fall with a, v^2 / 2 + a s + a h v / 2 stays as it is
 // (semi-implicit Euler). So the speed at the impact is that of half a substep later, more by 2 a s in its square, and
 // the speed of return is again more by a h / 2: with a restitution of 1 a ball rises to its first height.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+template <class F, class W, class Ground>
+TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace &pace, Ground with_ground) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     const Frame<F> f = load_frame<F>(block, lane);
     const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
@@ -25,7 +25,7 @@ TBS_FUNCTION void note_approach(W &w, ContactBlock &block, u32 lane, const Pace 
     // The speed at which b comes nearer at the middle, by velocities or by the changes added to them.
     const auto nearing = [&](const f32(*rows)[8]) {
         load_rows([&](u32 i) { return rows[a[i]]; }, row_a);
-        if constexpr (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
+        if (!with_ground) load_rows([&](u32 i) { return rows[b[i]]; }, row_b);
         const Vec<F> way{row_a[0] - row_b[0], row_a[1] - row_b[1], row_a[2] - row_b[2]};
         const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]};
         return dot(subtract_cross(add_cross(way, turn_a, arm_a), turn_b, arm_b), f.normal);
@@ -108,9 +108,9 @@ struct ContactImpulse {
 };
 
 // Adds an impulse to rows of velocities.
-template <bool with_ground, class F>
+template <class F, class Ground>
 TBS_FUNCTION void add_impulse(f32 (*rows)[8], const ContactBlock &block, u32 lane, const Frame<F> &f,
-                              const ContactImpulse<F> &impulse) {
+                              const ContactImpulse<F> &impulse, Ground with_ground) {
     const auto in_world = [&](F n, F first, F second) {
         return add_scaled(add_scaled(scaled(f.normal, n), f.first, first), f.second, second);
     };
@@ -128,20 +128,21 @@ TBS_FUNCTION void add_impulse(f32 (*rows)[8], const ContactBlock &block, u32 lan
     };
     const Vec<F> none{};
     add(block.a + lane, block.mass_a, block.inertia_a, load_vec<F>(block.arm_a, lane), none - push, none - torque);
-    if constexpr (!with_ground) {
+    if (!with_ground) {
         if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;  // as in solve_contact
         add(block.b + lane, block.mass_b, block.inertia_b, load_vec<F>(block.arm_b, lane), push, torque);
     }
 }
 
 // The sum over the points of the speed at which each leaves, times its push.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION F leaving(W &w, const ContactBlock &block, u32 lane, const Frame<F> &f, const Impact<F> &impact) {
+template <class F, class W, class Ground>
+TBS_FUNCTION F leaving(W &w, const ContactBlock &block, u32 lane, const Frame<F> &f, const Impact<F> &impact,
+                       Ground with_ground) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = load_vec<F>(block.arm_b, lane);
     F row_a[8], row_b[8] = {}, sum{};
     load_rows([&](u32 i) { return w.velocity[a[i]]; }, row_a);
-    if constexpr (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
+    if (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
     const Vec<F> turn_a{row_a[4], row_a[5], row_a[6]}, turn_b{row_b[4], row_b[5], row_b[6]}, turning = turn_b - turn_a;
     const Vec<F> way{row_b[0] - row_a[0], row_b[1] - row_a[1], row_b[2] - row_a[2]};
     const F along = dot(subtract_cross(add_cross(way, turn_b, arm_b), turn_a, arm_a), f.normal);
@@ -153,8 +154,8 @@ TBS_FUNCTION F leaving(W &w, const ContactBlock &block, u32 lane, const Frame<F>
 
 // Throws bodies back at the end of a substep, where they have come to their stop. Their impact is over: nothing of what it did
 // is to be repeated in the next substep, as it would be by `carried` (bodies.h) and by impulses that are kept.
-template <bool with_ground, class F, class W>
-TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+template <class F, class W, class Ground>
+TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace, Ground with_ground) {
     const Impact<F> impact = impact_of<F>(block, lane, pace);
     const F zero{}, one = splat<F>(1.0f), done = load<F>(block.done + lane);
     const F pushed = (impact.pushed[0] + impact.pushed[1]) + (impact.pushed[2] + impact.pushed[3]);
@@ -165,7 +166,7 @@ TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace
         return;
     }
     const Frame<F> f = load_frame<F>(block, lane);
-    const F leaves = leaving<with_ground, F>(w, block, lane, f, impact);
+    const F leaves = leaving<F>(w, block, lane, f, impact, with_ground);
     const auto comes = below(leaves, splat<F>(pace.left > 0 ? -still_coming : -no_point) * impact.came);
     const F thrown = pick(hit, pick(comes, zero, one), zero), waits = pick(hit, one - thrown, zero), kept = one - thrown;
     const F share = share_to_add(block, lane, impact, pushed, leaves) * thrown;
@@ -190,29 +191,23 @@ TBS_FUNCTION void bounce_contact(W &w, ContactBlock &block, u32 lane, const Pace
     undone.first = undo(block.friction[0]);
     undone.second = undo(block.friction[1]);
     undone.about_normal = undo(block.twist) * load<F>(block.lever + lane);
-    add_impulse<with_ground>(w.velocity, block, lane, f, added);
-    add_impulse<with_ground>(w.carried, block, lane, f, undone);
+    add_impulse(w.velocity, block, lane, f, added, with_ground);
+    add_impulse(w.carried, block, lane, f, undone, with_ground);
 }
 
 template <class W, class Group>
 TBS_FUNCTION void note_approaches(W &w, Group &group, const Pace &pace) {
     for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
-        using F = decltype(item);
-        if (with_ground) {
-            note_approach<true, F>(w, w.contact_blocks[block], lane, pace);
-        } else {
-            note_approach<false, F>(w, w.contact_blocks[block], lane, pace);
-        }
+        by_ground(with_ground, [&](auto ground) {
+            note_approach<decltype(item)>(w, w.contact_blocks[block], lane, pace, ground);
+        });
     });
 }
 template <class W, class Group>
 TBS_FUNCTION void bounce_contacts(W &w, Group &group, const Pace &pace) {
     for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
-        using F = decltype(item);
-        if (with_ground) {
-            bounce_contact<true, F>(w, w.contact_blocks[block], lane, pace);
-        } else {
-            bounce_contact<false, F>(w, w.contact_blocks[block], lane, pace);
-        }
+        by_ground(with_ground, [&](auto ground) {
+            bounce_contact<decltype(item)>(w, w.contact_blocks[block], lane, pace, ground);
+        });
     });
 }

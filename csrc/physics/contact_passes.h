@@ -6,14 +6,14 @@
 // The inertia of bodies that have turned far, and the changes by impulses: both of one pose and of the present arms, or
 // a solved contact would add energy. `turned` is above 0 where one of the two has turned, or where the arms have
 // changed much.
-template <bool with_ground, class F, class W>
+template <class F, class W, class Ground>
 TBS_FUNCTION void refresh_masses(W &w, ContactBlock &block, u32 lane, const Frame<F> &f, F turned, Vec<F> arm_a,
-                                 Vec<F> arm_b) {
+                                 Vec<F> arm_b, Ground with_ground) {
     const auto some = below(F{}, turned);
     if (!holds_for_one(some)) return;
     F m[8], n[8] = {};
     load_rows([&](u32 i) { return w.mass[block.a[lane + i]] + 8; }, m);
-    if constexpr (!with_ground) load_rows([&](u32 i) { return w.mass[block.b[lane + i]] + 8; }, n);
+    if (!with_ground) load_rows([&](u32 i) { return w.mass[block.b[lane + i]] + 8; }, n);
     const auto refreshed = [&](const F (&row)[8], f32 (*fields)[block_items]) {
         const Inertia<F> old = load_inertia<F>(fields, lane);
         const Inertia<F> now{pick(some, row[0], old.xx), pick(some, row[1], old.yy), pick(some, row[2], old.zz),
@@ -23,19 +23,23 @@ TBS_FUNCTION void refresh_masses(W &w, ContactBlock &block, u32 lane, const Fram
     };
     const Inertia<F> inertia_a = refreshed(m, block.inertia_a);
     const Inertia<F> inertia_b = with_ground ? Inertia<F>{} : refreshed(n, block.inertia_b);
-    const Vec<F> both = load_vec<F>(block.mass_a, lane) + load_vec<F>(block.mass_b, lane);
-    prepare_masses<F>(block, lane, f, both, inertia_a, inertia_b, arm_a, arm_b, some);
+    if constexpr (on_device) {
+        prepare_masses<F>(block, lane, with_ground);
+    } else {
+        const Vec<F> both = load_vec<F>(block.mass_a, lane) + load_vec<F>(block.mass_b, lane);
+        prepare_masses<F>(block, lane, f, both, inertia_a, inertia_b, arm_a, arm_b, some);
+    }
 }
 
 // As far as the bodies have moved: separations, inertia, and where they push each other. This is one place in the world
 // for both, half way between where the point would be with one and with the other: so angular momentum is kept.
-template <bool with_ground, class F, class W>
+template <class F, class W, class Ground>
 TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x)[4], const F (&y)[4], Vec<F> &arm_a,
-                                Vec<F> &arm_b) {
+                                Vec<F> &arm_b, Ground with_ground) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     F row_a[8], row_b[8] = {};
     load_rows([&](u32 i) { return w.motion[a[i]]; }, row_a);
-    if constexpr (!with_ground) load_rows([&](u32 i) { return w.motion[b[i]]; }, row_b);
+    if (!with_ground) load_rows([&](u32 i) { return w.motion[b[i]]; }, row_b);
     const Vec<F> turned_a{row_a[4], row_a[5], row_a[6]}, turned_b{row_b[4], row_b[5], row_b[6]},
         turned = turned_b - turned_a;
     const Vec<F> away{row_b[0] - row_a[0], row_b[1] - row_a[1], row_b[2] - row_a[2]};
@@ -51,7 +55,7 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
     }
     F changed = row_a[7] + row_b[7];
     Vec<F> longer{};
-    if constexpr (!with_ground) {
+    if (!with_ground) {
         const Vec<F> gone = scaled(away, share);
         const F shorter = lesser(dot(at_begin_a, at_begin_a), dot(at_begin_b, at_begin_b));
         const auto far = below(splat<F>(arm_changed_at * arm_changed_at) * shorter, dot(gone, gone));
@@ -63,8 +67,8 @@ TBS_FUNCTION void follow_bodies(W &w, ContactBlock &block, u32 lane, const F (&x
         store_vec(block.arm_a, lane, arm_a);
         store_vec(block.arm_b, lane, arm_b);
     }
-    refresh_masses<with_ground, F>(w, block, lane, f, changed, arm_a, arm_b);
-    if constexpr (!with_ground) carry_with_new_arms<F>(w, block, lane, f, longer);
+    refresh_masses<F>(w, block, lane, f, changed, arm_a, arm_b, with_ground);
+    if (!with_ground) carry_with_new_arms<F>(w, block, lane, f, longer);
 }
 
 // The next impulse of a point, `speed` being that of the bodies away from each other there.
@@ -107,13 +111,13 @@ TBS_FUNCTION void solve_points(ContactBlock &block, u32 lane, const Pace &pace, 
 // The slip that the turning of b adds at the place where a is by now: where b does not give way, arms are those of the
 // step's begin (follow_bodies). With `press` at the middle of a's way in the substep: the midpoint rule keeps a rider
 // of a turntable on its circle, where the velocity of the begin would lead along the tangent.
-template <u32 pass, class F>
+template <class F, class Pass>
 TBS_FUNCTION void add_slip_on_turning(const ContactBlock &block, u32 lane, const Pace &pace, const Frame<F> &f,
-                                      Vec<F> way, Vec<F> angular_b, Vec<F> &slip) {
+                                      Vec<F> way, Vec<F> angular_b, Vec<F> &slip, Pass pass) {
     const auto turntable = below(F{}, (splat<F>(0.25f) - load<F>(block.share + lane)) * dot(angular_b, angular_b));
     if (!holds_for_one(turntable)) return;
     Vec<F> moved = scaled(load_vec<F>(block.gone, lane), splat<F>(-1.0f));
-    if constexpr (pass == pass_press) moved = add_scaled(moved, way, splat<F>(-0.5f * pace.h));
+    if (pass == pass_press) moved = add_scaled(moved, way, splat<F>(-0.5f * pace.h));
     const Vec<F> more = cross(angular_b, moved);
     slip.x = pick(turntable, slip.x + dot(more, f.first), slip.x);
     slip.y = pick(turntable, slip.y + dot(more, f.second), slip.y);
@@ -158,8 +162,8 @@ TBS_FUNCTION void solve_friction(ContactBlock &block, u32 lane, const F (&impuls
 }
 
 // Changes the velocities of the bodies of contacts.
-template <u32 pass, bool with_ground, class F, class W>
-TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace) {
+template <class F, class W, class Pass, class Ground>
+TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace &pace, Pass pass, Ground with_ground) {
     const u32 *a = block.a + lane, *b = block.b + lane;
     const F zero{};
     const Frame<F> f = load_frame<F>(block, lane);
@@ -171,15 +175,15 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         y[k] = load<F>(block.along_second[k] + lane);
         impulse[k] = load<F>(block.impulse[k] + lane);
     }
-    if constexpr (pass == pass_relax) follow_bodies<with_ground, F>(w, block, lane, x, y, arm_a, arm_b);
+    if (pass == pass_relax) follow_bodies<F>(w, block, lane, x, y, arm_a, arm_b, with_ground);
     load_rows([&](u32 i) { return w.velocity[a[i]]; }, row_a);
-    if constexpr (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
+    if (!with_ground) load_rows([&](u32 i) { return w.velocity[b[i]]; }, row_b);
     Vec<F> linear_a{row_a[0], row_a[1], row_a[2]}, angular_a{row_a[4], row_a[5], row_a[6]};
     Vec<F> linear_b{row_b[0], row_b[1], row_b[2]}, angular_b{row_b[4], row_b[5], row_b[6]};
     F change_1 = load<F>(block.friction[0] + lane), change_2 = load<F>(block.friction[1] + lane);
     F change_3 = load<F>(block.twist + lane);
     const F lever = load<F>(block.lever + lane);
-    if constexpr (pass == pass_warm) {
+    if (pass == pass_warm) {
         for (u32 k = 0; k < 4; ++k) change[k] = impulse[k];
     } else {
         const Vec<F> turning = angular_b - angular_a;
@@ -187,12 +191,16 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
         const F along = dot(going, f.normal), about_1 = dot(turning, f.first), about_2 = dot(turning, f.second);
         F speed[4];
         for (u32 k = 0; k < 4; ++k) speed[k] = madd(y[k], about_1, nmadd(x[k], about_2, along));
-        solve_points<pass>(block, lane, pace, speed, impulse, change);
+        if (pass == pass_relax) {
+            solve_points<pass_relax>(block, lane, pace, speed, impulse, change);
+        } else {
+            solve_points<pass_press>(block, lane, pace, speed, impulse, change);
+        }
         Vec<F> slip{dot(going, f.first), dot(going, f.second), dot(turning, f.normal) * lever};
-        if constexpr (!with_ground)
-            add_slip_on_turning<pass>(block, lane, pace, f, linear_b - linear_a, angular_b, slip);
+        if (!with_ground)
+            add_slip_on_turning<F>(block, lane, pace, f, linear_b - linear_a, angular_b, slip, pass);
         solve_friction(block, lane, impulse, change, slip, change_1, change_2, change_3);
-        if constexpr (pass == pass_relax)
+        if (pass == pass_relax)
             block.add_to_sums<F>(lane, load<F>(block.friction[0] + lane), load<F>(block.friction[1] + lane));
     }
 
@@ -209,7 +217,7 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
     angular_a = subtract_times(angular_a, load_inertia<F>(block.inertia_a, lane), add_cross(torque, arm_a, push));
     store_rows([&](u32 i) { return w.velocity[a[i]]; },
                {linear_a.x, linear_a.y, linear_a.z, zero, angular_a.x, angular_a.y, angular_a.z, zero});
-    if constexpr (!with_ground) {
+    if (!with_ground) {
         // Lanes of a GPU do not write a body that several of them may have: one that does not give way.
         if (sizeof(F) == sizeof(f32) && block.share[lane] == 0.0f) return;
         linear_b = add_product(linear_b, load_vec<F>(block.mass_b, lane), push);
@@ -219,14 +227,23 @@ TBS_FUNCTION void solve_contact(W &w, ContactBlock &block, u32 lane, const Pace 
     }
 }
 
-template <u32 pass, class W, class Group>
-TBS_FUNCTION void contact_pass(W &w, Group &group, const Pace &pace) {
-    for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
-        using F = decltype(item);
-        if (with_ground) {
-            solve_contact<pass, true, F>(w, w.contact_blocks[block], lane, pace);
-        } else {
-            solve_contact<pass, false, F>(w, w.contact_blocks[block], lane, pace);
-        }
-    });
+// A CPU has code of its own for each pass, with the ground and without.
+template <class W, class Group>
+TBS_FUNCTION void contact_pass(W &w, Group &group, const Pace &pace, u32 pass) {
+    const auto run = [&](auto known_pass) {
+        for_batches(group, w.contact_batches, [&](auto item, u32 block, u32 lane, bool with_ground) {
+            by_ground(with_ground, [&](auto ground) {
+                solve_contact<decltype(item)>(w, w.contact_blocks[block], lane, pace, known_pass, ground);
+            });
+        });
+    };
+    if constexpr (on_device) {
+        run(pass);
+    } else if (pass == pass_warm) {
+        run(::std::integral_constant<u32, pass_warm>{});
+    } else if (pass == pass_press) {
+        run(::std::integral_constant<u32, pass_press>{});
+    } else {
+        run(::std::integral_constant<u32, pass_relax>{});
+    }
 }

@@ -123,6 +123,7 @@ TBS_FUNCTION void place_contact(W &w, const SolverContact &contact, ContactBlock
     block.bounce[lane] = contact.restitution;
     block.preload[lane] = contact.preload;
     block.lever[lane] = lever_of_face(contact.corners < contact.count ? contact.count : contact.corners);
+    TBS_ROLLED
     for (u32 k = 0; k < points_per_contact; ++k) {
         const ContactPoint &point = contact.points[k];
         const bool some = k < contact.count;
@@ -164,7 +165,7 @@ TBS_FUNCTION Frame<F> frame_of(Vec<F> n) {
 
 // 1 / a, and 0 where a is not above 0.
 template <class F>
-TBS_FUNCTION F inverse_or_zero(F a) {
+TBS_ONE_COPY F inverse_or_zero(F a) {
     const auto some = below(F{}, a);
     return pick(some, splat<F>(1.0f) / pick(some, a, splat<F>(1.0f)), F{});
 }
@@ -207,11 +208,8 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
                                  Vec<F> arm_b, Some some) {
     const F zero{};
     const auto put = [&](f32 *to, F value) { store(to, pick(some, value, load<F>(to))); };
-    F x[4], y[4];
-    for (u32 k = 0; k < 4; ++k) {
-        x[k] = load<F>(block.along_first[k] + lane);
-        y[k] = load<F>(block.along_second[k] + lane);
-    }
+    const auto x = [&](u32 k) { return load<F>(block.along_first[k] + lane); };
+    const auto y = [&](u32 k) { return load<F>(block.along_second[k] + lane); };
     const Response<F> ra = response(f, inertia_a, arm_a), rb = response(f, inertia_b, arm_b);
     const Vec<F> mn = both * f.normal, m1 = both * f.first, m2 = both * f.second;
     const F nn = ra.nn + rb.nn + dot(f.normal, mn), n1 = ra.n1 + rb.n1 + dot(f.first, mn),
@@ -225,16 +223,18 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
             t22 = ra.t22 + rb.t22;
     const F lever = load<F>(block.lever + lane);
     u32 pair = 0;
+    TBS_ROLLED
     for (u32 k = 0; k < 4; ++k) {
-        const F turn_1 = madd(y[k], t11, nmadd(x[k], t12, n_t1)), turn_2 = madd(y[k], t12, nmadd(x[k], t22, n_t2));
-        const F along = madd(y[k], n_t1, nmadd(x[k], n_t2, nn));
+        const F turn_1 = madd(y(k), t11, nmadd(x(k), t12, n_t1)), turn_2 = madd(y(k), t12, nmadd(x(k), t22, n_t2));
+        const F along = madd(y(k), n_t1, nmadd(x(k), n_t2, nn));
         const auto there = below(load<F>(block.start[k] + lane), splat<F>(no_point));
-        put(block.mass[k] + lane, pick(there, inverse_or_zero(madd(y[k], turn_1, nmadd(x[k], turn_2, along))), zero));
+        put(block.mass[k] + lane, pick(there, inverse_or_zero(madd(y(k), turn_1, nmadd(x(k), turn_2, along))), zero));
+        TBS_ROLLED
         for (u32 j = k + 1; j < 4; ++j)
-            put(block.between[pair++] + lane, madd(y[j], turn_1, nmadd(x[j], turn_2, along)));
-        put(block.on_first[k] + lane, madd(y[k], s1_t1, nmadd(x[k], s1_t2, n1)));
-        put(block.on_second[k] + lane, madd(y[k], s2_t1, nmadd(x[k], s2_t2, n2)));
-        put(block.on_twist[k] + lane, madd(y[k], tn1, nmadd(x[k], tn2, n_tn)) * lever);
+            put(block.between[pair++] + lane, madd(y(j), turn_1, nmadd(x(j), turn_2, along)));
+        put(block.on_first[k] + lane, madd(y(k), s1_t1, nmadd(x(k), s1_t2, n1)));
+        put(block.on_second[k] + lane, madd(y(k), s2_t1, nmadd(x(k), s2_t2, n2)));
+        put(block.on_twist[k] + lane, madd(y(k), tn1, nmadd(x(k), tn2, n_tn)) * lever);
     }
     const F determinant = inverse_or_zero(madd(s11, s22, -(s12 * s12)));
     put(block.stick[0] + lane, s22 * determinant);
@@ -249,6 +249,15 @@ TBS_FUNCTION void prepare_masses(ContactBlock &block, u32 lane, const Frame<F> &
     put(block.first_on_twist + lane, s13);
     put(block.second_on_twist + lane, s23);
     put(block.twist_mass + lane, inverse_or_zero(s33));
+}
+
+// The same on a device, of what is in the block.
+template <class F>
+TBS_ONE_COPY void prepare_masses(ContactBlock &block, u32 lane, bool with_ground) {
+    const Vec<F> both = load_vec<F>(block.mass_a, lane) + load_vec<F>(block.mass_b, lane);
+    const Vec<F> arm_a = load_vec<F>(block.arm_a, lane), arm_b = with_ground ? Vec<F>{} : load_vec<F>(block.arm_b, lane);
+    prepare_masses<F>(block, lane, load_frame<F>(block, lane), both, load_inertia<F>(block.inertia_a, lane),
+                      load_inertia<F>(block.inertia_b, lane), arm_a, arm_b, true);
 }
 
 // Frames, arms and effective masses of contacts, once a step.
@@ -299,7 +308,8 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     lever = pick(below(shortest, lever * lever), lever, zero);
     store(block.lever + lane, lever);
     store(block.twist + lane, load<F>(block.twist + lane) * inverse_or_zero(lever));
-    prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
+    if constexpr (!on_device)
+        prepare_masses<F>(block, lane, f, mass_a + mass_b, inertia_a, inertia_b, arm_a, arm_b, below(zero, one));
 
     const Vec<F> friction = load_vec<F>(block.arm_b, lane);  // where place_contact put it
     store(block.friction[0] + lane, dot(friction, f.first));
@@ -312,6 +322,7 @@ TBS_FUNCTION void prepare_contact(W &w, ContactBlock &block, u32 lane, const Pac
     store_inertia(block.inertia_b, lane, inertia_b);
     store_vec(block.arm_a, lane, arm_a);
     store_vec(block.arm_b, lane, arm_b);
+    if constexpr (on_device) prepare_masses<F>(block, lane, false);
     store_vec(block.gone, lane, Vec<F>{});
     const F gives_way = mass_b.x + mass_b.y + mass_b.z + inertia_b.xx + inertia_b.yy + inertia_b.zz;
     store(block.share + lane, pick(below(zero, gives_way), splat<F>(0.5f), zero));
@@ -385,6 +396,7 @@ TBS_FUNCTION void report_contacts(W &w, Group &group) {
         contact.twist = block.twist[lane] * block.lever[lane];
         contact.preload = block.preload[lane];
         contact.total = block.done[lane];
+        TBS_ROLLED
         for (u32 k = 0; k < points_per_contact; ++k) {
             if (k < contact.count) contact.points[k].impulse = block.impulse[k][lane];
             contact.total += block.total[k][lane];

@@ -13,7 +13,7 @@ inline constexpr Crossing no_crossing{2.0f, 0.0f, 0.0f};
 
 // A ball of this radius about a shape's origin lies within the shape. (The greatest such ball, but for hulls that are
 // scaled differently along their axes.)
-TBS_FUNCTION f32 inner_radius(const Geometry &shape) {
+TBS_ONE_COPY f32 inner_radius(const Geometry &shape) {
     const vec3 s = shape.size;
     switch (shape.kind) {
         case SPHERE:
@@ -22,6 +22,7 @@ TBS_FUNCTION f32 inner_radius(const Geometry &shape) {
         case HULL: {
             i32 least = i32(to_bits(infinity));  // offsets are positive, and so ordered as their bits are
             const u32 faces = lanes<64>(shape.hull->faces);
+            TBS_ROLLED
             for (u32 k = 0; k < faces; ++k) least = min(least, i32(to_bits(shape.hull->offset[k])));
             return min(s.x, min(s.y, s.z)) * from_bits(u32(least));
         }
@@ -68,6 +69,7 @@ TBS_FUNCTION Crossing cross_box(vec3 half, vec3 from, vec3 to) {
 TBS_FUNCTION Crossing cross_hull(const Hull &hull, vec3 scale, vec3 from, vec3 to) {
     Passage passage;
     const vec3 inverse{divide(1.0f, scale.x), divide(1.0f, scale.y), divide(1.0f, scale.z)};
+    TBS_ROLLED
     for (u32 k = 0; k < hull.faces; ++k) {
         const vec3 normal = hull.normal(k) * inverse;
         const f32 unit = divide(1.0f, length(normal)), offset = hull.offset[k];

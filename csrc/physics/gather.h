@@ -96,6 +96,7 @@ TBS_FUNCTION f32 radius_of(const Geometry &shape) {
         case BOX: return length(shape.size);
         case HULL: {
             f32 most = 0.0f;
+            TBS_ROLLED
             for (u32 i = 0; i < shape.hull->vertices; ++i) most = max(most, length_squared(shape.hull->vertex(i) * shape.size));
             return sqrt(most);
         }
@@ -152,6 +153,26 @@ TBS_FUNCTION u32 mark_of(const Mass &mass) {
            19u * mark_of(vec3{m[3], m[4], m[5]});
 }
 
+// Where a row's components are; nullptr for those that its table lacks.
+struct RowPlace {
+    const Pose *pose;
+    const Shape *shape;
+    const Material *material;
+    const Filter *filter;
+    const Velocity *velocity;
+    const Mass *mass;
+    const Motion *motion;
+    const Force *force;
+};
+template <class Rows>
+TBS_FUNCTION auto place_in(const Rows &rows, u32 i) {
+    if constexpr (Rows::there) {
+        return &rows[i];
+    } else {
+        return nullptr;
+    }
+}
+
 // A row of a body, with defaults for all that its table lacks.
 struct BodyRow {
     Pose pose;
@@ -190,8 +211,15 @@ TBS_FUNCTION Wrong wrong_in(const BodyRow &row, bool moves, vec3 acceleration) {
 
 // Puts a row into the step as body `body`. `mover`: its number in the solver, or no_body.
 TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settings, vec3 gravity, u32 body, u32 mover,
-                          const BodyRow &row) {
+                          const Material &usual, const RowPlace &from) {
     const bool moves = mover != no_body;
+    BodyRow row{from.pose != nullptr ? *from.pose : Pose{{}, {1, 0, 0, 0}}, *from.shape,
+                from.material != nullptr ? *from.material : usual,
+                from.filter != nullptr ? *from.filter : Filter{1, 0xffffffffu}, {}, {}, {}, {}};
+    if (moves) {
+        row.velocity = *from.velocity, row.mass = *from.mass, row.motion = *from.motion;
+        row.force = from.force != nullptr ? *from.force : Force{};
+    }
     const f32 time = settings.time;
     const Filter filter = row.shape.kind == NOTHING ? Filter{0, 0} : row.filter;
     step.at[body] = {row.pose.position, normalize(row.pose.rotation)};
@@ -239,28 +267,25 @@ template <class Group>
 TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Settings &settings, vec3 gravity,
                          Group &group) {
     const Material usual = default_material(world);
-    u32 movers = 0, bodies = 0, unsound = 0;
+    u32 movers = 0, bodies = 0;
+    bool unsound = false;
     world.tables<const Pose, const Shape, Optional<const Velocity>, Optional<const Mass>, Optional<const Motion>,
                  Optional<const Material>, Optional<const Force>, Optional<const Filter>, Optional<const Part>>(
         [&](auto table, auto poses, auto shapes, auto velocities, auto masses, auto motions, auto materials, auto forces,
             auto filters, auto parts) {
             constexpr bool moves = velocities.there && masses.there && motions.there;
             const u32 first_mover = movers;
-            unsound += group.count(table.count, [&](u32 i) {
-                // Of a part place_parts finds the pose.
-                const Pose pose = parts.there ? Pose{{}, {1, 0, 0, 0}} : Pose(poses[i]);
-                BodyRow row{pose, shapes[i], materials.value_or(i, usual), filters.value_or(i, Filter{1, 0xffffffffu}),
-                            {}, {}, {}, {}};
-                if (moves) {
-                    row.velocity = velocities[i];
-                    row.mass = masses[i];
-                    row.motion = motions[i];
-                    row.force = forces.value_or(i, Force{});
+            unsound |= group.any(table.count, [&](u32 i) {
+                RowPlace from{nullptr, &shapes[i], place_in(materials, i), place_in(filters, i), nullptr, nullptr, nullptr, nullptr};
+                if constexpr (!parts.there) from.pose = &poses[i];  // of a part place_parts finds the pose
+                if constexpr (moves) {
+                    from.velocity = &velocities[i], from.mass = &masses[i], from.motion = &motions[i];
+                    from.force = place_in(forces, i);
                 }
                 const u32 body = table.first + i, mover = moves ? first_mover + i : no_body;
                 step.entity[body] = table.entity(i);
                 if constexpr (has_parts) step.owner[body] = parts.there ? no_body : body;
-                const Wrong wrong = take_row(hulls, step, settings, gravity, body, mover, row);
+                const Wrong wrong = take_row(hulls, step, settings, gravity, body, mover, usual, from);
                 if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
                 return wrong.is;
             });
@@ -272,7 +297,19 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
         step.movers = movers;
         step.solver->body_count = movers;
     });
-    return unsound == 0;
+    return !unsound;
+}
+
+TBS_ONE_COPY void scatter_row(const Solver &solver, u32 mover, Pose &pose, Velocity &velocity, Motion &motion) {
+    SolverBody body{};  // of one that stands the solver says nothing
+    body.position = pose.position;
+    body.rotation = pose.rotation;
+    body.linear = velocity.linear;
+    body.angular = velocity.angular;
+    take_body(solver, mover, body);
+    pose = Pose{body.position, body.rotation};
+    velocity = Velocity{body.linear, body.angular};
+    motion.still = body.still;
 }
 
 // Writes poses and velocities back to their rows.
@@ -283,17 +320,8 @@ TBS_FUNCTION void scatter(World &world, const Step &step, Group &group) {
     world.tables<Pose, const Shape, Velocity, const Mass, Motion>(
         [&](auto table, auto poses, auto, auto velocities, auto, auto motions) {
             const u32 first_mover = movers;
-            group.for_each(table.count, [&](u32 i) {
-                SolverBody body{};  // of one that stands the solver says nothing
-                body.position = poses[i].position;
-                body.rotation = poses[i].rotation;
-                body.linear = velocities[i].linear;
-                body.angular = velocities[i].angular;
-                take_body(solver, first_mover + i, body);
-                poses[i] = Pose{body.position, body.rotation};
-                velocities[i] = Velocity{body.linear, body.angular};
-                motions[i].still = body.still;
-            });
+            group.for_each(table.count,
+                           [&](u32 i) { scatter_row(solver, first_mover + i, poses[i], velocities[i], motions[i]); });
             movers += table.count;
         });
 }

@@ -9,7 +9,7 @@
 #include "physics/bodies.h"
 
 // The body that stands for i's island: the first one in it.
-TBS_FUNCTION u32 island_of(u32 *island, u32 i) {
+TBS_ONE_COPY u32 island_of(u32 *island, u32 i) {
     while (island[i] != i) i = island[i] = island[island[i]];
     return i;
 }

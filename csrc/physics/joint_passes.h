@@ -114,11 +114,19 @@ TBS_FUNCTION bool solves_one_by_one(const W &w) {
     return w.joints_share_bodies == 0 || w.beside_trees != 0;
 }
 
+template <class W, class Group>
+TBS_ONE_COPY void find_frames(W &w, Group &group) {
+    const bool one_by_one = solves_one_by_one(w);
+    for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
+        find_frame<decltype(item)>(w, w.joint_blocks[block], lane, one_by_one);
+    });
+}
+
 // Where bodies are when the step begins.
 template <class W, class Group>
 TBS_FUNCTION void begin_joints(W &w, Group &group) {
+    find_frames(w, group);
     for_batches(group, w.joint_batches, [&](auto item, u32 block, u32 lane, bool) {
-        find_frame<decltype(item)>(w, w.joint_blocks[block], lane, solves_one_by_one(w));
         note_rate<decltype(item)>(w, w.joint_blocks[block], lane);
     });
     if (w.joints_share_bodies != 0) prepare_trees(w, group);
@@ -171,9 +179,7 @@ TBS_FUNCTION void press_joints(W &w, Group &group, const Pace &pace) {
 template <class W, class Group>
 TBS_FUNCTION void relax_joints(W &w, Group &group, const Pace &pace) {
     const bool shared = w.joints_share_bodies != 0, one_by_one = solves_one_by_one(w);
-    for_batches(group, w.joint_batches, [&](auto item, u32 index, u32 lane, bool) {
-        find_frame<decltype(item)>(w, w.joint_blocks[index], lane, one_by_one);
-    });
+    find_frames(w, group);
     if (shared) {
         prepare_trees(w, group);
         solve_trees<false>(w, group, pace);

@@ -408,30 +408,39 @@ TBS_FUNCTION void pass_on(W &w, Group &group, u32 first, u32 count, PassedOn num
 template <class W, class Group, class Work>
 TBS_FUNCTION void for_children_first(W &w, Group &group, PassedOn numbers, Work &&work) {
     const Batches &batches = w.joint_batches;
-    for (u32 c = 0; c < batches.colours; ++c) {
-        for_items(group, batches.batch[c].first, batches.batch[c].count, work);
-        pass_on(w, group, batches.batch[c].first, batches.batch[c].count, numbers);
-    }
     const Batch &rest = batches.batch[most_colours];
-    for (u32 i = rest.first; i < rest.first + rest.count; ++i) {
-        group.once([&] { work(f32{}, i / block_items, i % block_items); });
-        pass_on(w, group, i, 1, numbers);
+    TBS_ROLLED
+    for (u32 c = 0; c < batches.colours + rest.count; ++c) {
+        const bool coloured = c < batches.colours;
+        const u32 first = coloured ? batches.batch[c].first : rest.first + (c - batches.colours);
+        const u32 count = coloured ? batches.batch[c].count : 1;
+        if (on_device || coloured) {
+            for_items(group, first, count, work);
+        } else {
+            work(f32{}, first / block_items, first % block_items);
+        }
+        pass_on(w, group, first, count, numbers);
     }
 }
 template <class Group, class Work>
 TBS_FUNCTION void for_parents_first(Group &group, const Batches &batches, Work &&work) {
     const Batch &rest = batches.batch[most_colours];
-    if (rest.count > 0) {
-        group.once([&] {
-            for (u32 i = rest.first + rest.count; i-- > rest.first;) work(f32{}, i / block_items, i % block_items);
-        });
+    TBS_ROLLED
+    for (u32 k = 0; k < batches.colours + rest.count; ++k) {
+        const bool coloured = k >= rest.count;
+        const Batch &batch = coloured ? batches.batch[batches.colours - 1 - (k - rest.count)] : rest;
+        const u32 first = coloured ? batch.first : rest.first + (rest.count - 1 - k);
+        if (on_device || coloured) {
+            for_items(group, first, coloured ? batch.count : 1, work);
+        } else {
+            work(f32{}, first / block_items, first % block_items);
+        }
     }
-    for (u32 c = batches.colours; c-- > 0;) for_items(group, batches.batch[c].first, batches.batch[c].count, work);
 }
 
 // For the frames as they are.
 template <class W, class Group>
-TBS_FUNCTION void prepare_trees(W &w, Group &group) {
+TBS_ONE_COPY void prepare_trees(W &w, Group &group) {
     group.for_each(w.body_count, [&](u32 body) {
         for (u32 k = 0; k < tree_row; ++k) w.tree[body][k] = 0.0f;
     });
@@ -470,7 +479,7 @@ TBS_FUNCTION void choose_mode(const W &w, JointBlock &block, u32 lane, const Pac
 
 // Solves the equations of trees as their axes are taken.
 template <bool press, class W, class Group>
-TBS_FUNCTION void solve_trees_once(W &w, Group &group, const Pace &pace) {
+TBS_ONE_COPY void solve_trees_once(W &w, Group &group, const Pace &pace) {
     group.for_each(w.body_count, [&](u32 body) {
         for (u32 k = 0; k < 16; ++k) w.tree[body][tree_row + k] = 0.0f;
     });
@@ -514,7 +523,7 @@ TBS_FUNCTION bool keep_active(W &w, Changed &&changed) {
 
 // After this all joints of the trees that are active hold.
 template <bool press, class W, class Group>
-TBS_FUNCTION void solve_trees(W &w, Group &group, const Pace &pace, bool begins = false) {
+TBS_ONE_COPY void solve_trees(W &w, Group &group, const Pace &pace, bool begins = false) {
     if (w.axes_act == 0) return solve_trees_once<press>(w, group, pace);
     // Trees settle each by itself, so that none depends on others beside it.
     for (u32 round = 0; round < most_rounds_of_modes; ++round) {

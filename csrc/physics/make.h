@@ -177,7 +177,7 @@ TBS_FUNCTION Joint weld(Entity a, const Pose &at_a, Entity b, const Pose &at_b) 
 }
 
 // How a joint stands between two poses: in the frame of a, the anchor of b and the rotation of b.
-TBS_FUNCTION Pose stand_of(const Joint &joint, const Pose &at_a, const Pose &at_b) {
+TBS_ONE_COPY Pose stand_of(const Joint &joint, const Pose &at_a, const Pose &at_b) {
     const quat frame = at_a.rotation * normalize(joint.frame_a), back = conjugate(frame);
     const vec3 arm_a = rotate(joint.anchor_a, at_a.rotation), arm_b = rotate(joint.anchor_b, at_b.rotation);
     const vec3 gap = at_b.position + arm_b - at_a.position - arm_a;

@@ -24,6 +24,7 @@ TBS_FUNCTION u32 greatest(const f32 (&x)[room], u32 count = room) {
     static_assert((room & (room - 1)) == 0, "greatest() takes room for a power of two of lanes");
     constexpr i32 low = i32(room - 1);
     i32 best = -0x7fffffff - 1;
+    TBS_ROLLED
     for (u32 k = 0; k < count; ++k) best = max(best, (ordered(x[k]) & ~low) | (low - i32(k)));
     return u32(low - (best & low));
 }
@@ -34,6 +35,7 @@ TBS_FUNCTION u32 least(const f32 (&x)[room], u32 count = room) {
     static_assert((room & (room - 1)) == 0, "least() takes room for a power of two of lanes");
     constexpr i32 low = i32(room - 1);
     i32 best = 0x7fffffff;
+    TBS_ROLLED
     for (u32 k = 0; k < count; ++k) best = min(best, (ordered(x[k]) & ~low) | i32(k));
     return u32(best & low);
 }
@@ -75,6 +77,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
     // As greatest() and least() do it, for five questions at once.
     i32 keys[4] = {-0x7fffffff - 1, -0x7fffffff - 1, -0x7fffffff - 1, -0x7fffffff - 1}, lowest = 0x7fffffff;
     const u32 all = n <= 16 ? n : points.lanes;
+    TBS_ROLLED
     for (u32 lane = 0; lane < all; ++lane) {
         TBS_UNROLL
         for (u32 part = 0; part < parts; ++part) {
@@ -103,6 +106,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
     f32 loss = infinity;
     const bool touching = w <= 0.01f * same;
     bool found = false;
+    TBS_ROLLED
     for (u32 slot = 0; slot < 4; ++slot) {
         take(slot, u32(low - (keys[slot] & low)));
         const f32 less = score(slot, chosen.u[slot], chosen.v[slot], chosen.w[slot]) - score(slot, u, v, w);
@@ -112,6 +116,7 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
     }
     const f32 width = score(0, chosen.u[0], chosen.v[0], 0.0f) + score(2, chosen.u[2], chosen.v[2], 0.0f);
     const f32 level = fma(level_depth, width, w);
+    TBS_ROLLED
     for (u32 lane = 0; lane < all; ++lane) {
         TBS_UNROLL
         for (u32 part = 0; part < parts; ++part) chosen.corners += u32(points.w[part][lane] <= level);
@@ -119,13 +124,16 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
     if (!found) take(nearest, deepest);
     // Leave out repetitions.
     bool keep[4] = {true, true, true, true};
+    TBS_ROLLED
     for (u32 slot = 1; slot < 4; ++slot) {
+        TBS_ROLLED
         for (u32 other = 0; other < slot; ++other) {
             const f32 apart = abs(chosen.u[slot] - chosen.u[other]) + abs(chosen.v[slot] - chosen.v[other]);
             keep[slot] = keep[slot] & (apart > same);
         }
     }
     u32 count = 0;
+    TBS_ROLLED
     for (u32 slot = 0; slot < 4; ++slot) {
         const f32 its_u = chosen.u[slot], its_v = chosen.v[slot], its_w = chosen.w[slot];
         chosen.u[count] = its_u;
@@ -139,8 +147,9 @@ TBS_CALLED void choose(const Candidates<parts, n> &points, f32 margin, f32 same,
 }
 
 // The manifold seen from the other shape.
-TBS_FUNCTION void turn_round(Manifold &manifold) {
+TBS_ONE_COPY void turn_round(Manifold &manifold) {
     manifold.normal = -manifold.normal;
+    TBS_ROLLED
     for (u32 i = 0; i < manifold.count; ++i) {
         Manifold::Point &point = manifold.points[i];
         const vec3 anchor = point.anchor_a;
@@ -183,8 +192,9 @@ TBS_FUNCTION void one_point(vec3 normal, const Nearest &points, f32 separation, 
 
 // Turns what was found in the frame of a shape to world axes, and anchors of the other shape to its own position, which
 // is at `centre` in that frame.
-TBS_FUNCTION void to_world(const Matrix &frame, vec3 centre, Manifold &manifold) {
+TBS_ONE_COPY void to_world(const Matrix &frame, vec3 centre, Manifold &manifold) {
     manifold.normal = frame * manifold.normal;
+    TBS_ROLLED
     for (u32 i = 0; i < manifold.count; ++i) {
         Manifold::Point &point = manifold.points[i];
         point.anchor_a = frame * point.anchor_a;

@@ -59,10 +59,12 @@ TBS_CALLED void advance(f32 depth, const Transform &at_a, const Drift &drift_a, 
     vec3 further{};
     const f32 turning = length(drift_a.turn) + length(drift_b.turn);
     const f32 longest = turning > 0.0f ? divide(turn_in_round, turning) : infinity;
+    TBS_ROLLED
     for (u32 round = 0; round < meeting_rounds && share < 1.0f; ++round) {
         const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
         f32 first = infinity, approach = 0.0f;
         bool have_met = false;
+        TBS_ROLLED
         for (u32 k = 0; k < manifold.count; ++k) {
             const f32 closing = nearer.of(manifold.points[k]), apart = manifold.points[k].separation;
             if (!(closing > least_approach * depth && apart < closing * (1.0f - share))) continue;
@@ -84,6 +86,7 @@ TBS_CALLED void advance(f32 depth, const Transform &at_a, const Drift &drift_a, 
     // not give way: it must come to be right when they meet.
     const vec3 left = drift_b.gives_way ? vec3{} : (drift_b.way - drift_a.way) * share - further;
     const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k) {
         Manifold::Point &point = manifold.points[k];
         // Where they part again they have been as near as they come.
@@ -104,6 +107,7 @@ TBS_FUNCTION void meet(f32 inner_a, const Transform &at_a, const Drift &drift_a,
     const Closing nearer = closing_along(manifold.normal, drift_a, drift_b);
     const f32 least = least_approach * meeting_share * inner_a;
     bool comes = false;
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k)
         comes |= nearer.of(manifold.points[k]) > max(least, manifold.points[k].separation);
     if (!comes) return;

@@ -54,6 +54,7 @@ TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 TBS_FUNCTION void see_from_centres(const Transform &of_a, const Transform &at_a, const Transform &of_b,
                                    const Transform &at_b, Manifold &manifold) {
     const vec3 arm_a = at_a.position - of_a.position, arm_b = at_b.position - of_b.position;
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k) {
         manifold.points[k].anchor_a += arm_a;
         manifold.points[k].anchor_b += arm_b;
@@ -85,6 +86,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
         contact.twist = friction[3];
         contact.preload = kept.preload[before];
     }
+    TBS_ROLLED
     for (u32 k = 0; k < points_per_contact; ++k) {
         const Manifold::Point &from = manifold.points[k < manifold.count ? k : 0];
         ContactPoint &point = contact.points[k];
@@ -114,6 +116,7 @@ TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
 // Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.
 TBS_FUNCTION bool is_within_reach(const Step &step, u32 a, u32 b, f32 margin, const Manifold &manifold) {
     f32 least = infinity;
+    TBS_ROLLED
     for (u32 k = 0; k < manifold.count; ++k) least = min(least, manifold.points[k].separation);
     const auto reach = [&](u32 body, vec3 towards) {
         return dot(step.ahead[body], towards) > 0.0f ? step.reach[body] : step.reach_around[body];
@@ -178,6 +181,7 @@ TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts
 TBS_FUNCTION bool bears(const SolverContact &contact) {
     f32 sum = abs(contact.friction.x) + abs(contact.friction.y) + abs(contact.friction.z) + abs(contact.twist);
     sum += abs(contact.preload) + (Constants::events > 0 ? contact.total : 0.0f);
+    TBS_ROLLED
     for (u32 k = 0; k < contact.count; ++k) sum += abs(contact.points[k].impulse);
     return sum > 0.0f;
 }
@@ -191,6 +195,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
     friction[0] = contact.friction.x, friction[1] = contact.friction.y, friction[2] = contact.friction.z;
     friction[3] = contact.twist;
     kept.preload[row] = contact.preload;
+    TBS_ROLLED
     for (u32 k = 0; k < points_per_contact; ++k) {
         kept.feature[row][k] = k < contact.count ? contact.points[k].feature : no_feature;
         kept.impulse[row][k] = k < contact.count ? contact.points[k].impulse : 0.0f;
@@ -199,6 +204,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
         kept.total[row] = contact.total;
         kept.normal[row] = contact.normal;
         vec3 sum{};
+        TBS_ROLLED
         for (u32 k = 0; k < contact.count; ++k) sum += contact.points[k].anchor;
         kept.position[row] = step.at[owner_of(step, pair.a)].position + sum / f32(contact.count);
     }

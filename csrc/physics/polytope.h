@@ -59,12 +59,14 @@ TBS_CALLED void scale(const Hull &hull, vec3 size, Polytope<Room> &out) {
     out.size = size;
     out.turn = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
     const u32 vertices = lanes<Room::vertices>(hull.vertices), faces = lanes<Room::faces>(hull.faces);
+    TBS_ROLLED
     for (u32 k = 0; k < vertices; ++k) {
         out.x[k] = hull.x[k] * size.x;
         out.y[k] = hull.y[k] * size.y;
         out.z[k] = hull.z[k] * size.z;
     }
     const vec3 inverse{divide(1.0f, size.x), divide(1.0f, size.y), divide(1.0f, size.z)};
+    TBS_ROLLED
     for (u32 k = 0; k < faces; ++k) {
         const f32 x = hull.normal_x[k] * inverse.x, y = hull.normal_y[k] * inverse.y, z = hull.normal_z[k] * inverse.z;
         const f32 unit = divide(1.0f, sqrt(fma(z, z, fma(y, y, x * x))));
@@ -75,6 +77,7 @@ TBS_CALLED void scale(const Hull &hull, vec3 size, Polytope<Room> &out) {
     }
     if constexpr (keeps_edges) {
         const u32 edges = lanes<Room::edges>(hull.edges);
+        TBS_ROLLED
         for (u32 k = 0; k < edges; ++k) {
             out.kept.x[k] = hull.edge_x[k] * size.x;
             out.kept.y[k] = hull.edge_y[k] * size.y;
@@ -87,6 +90,7 @@ TBS_CALLED void scale(const Hull &hull, vec3 size, Polytope<Room> &out) {
 template <u32 room>
 TBS_FUNCTION void turn_all(const Matrix &turn, vec3 shift, u32 count, f32 (&xs)[room], f32 (&ys)[room],
                            f32 (&zs)[room]) {
+    TBS_ROLLED
     for (u32 k = 0; k < count; ++k) {
         const f32 x = xs[k], y = ys[k], z = zs[k];
         xs[k] = fma(turn.x.z, z, fma(turn.x.y, y, fma(turn.x.x, x, shift.x)));
@@ -105,6 +109,7 @@ TBS_CALLED void place(const Matrix &turn, vec3 centre, Polytope<Room> &hull) {
     if constexpr (keeps_edges) {
         turn_all(turn, {0, 0, 0}, lanes<Room::edges>(hull.hull->edges), hull.kept.x, hull.kept.y, hull.kept.z);
     }
+    TBS_ROLLED
     for (u32 k = 0; k < faces; ++k) {
         hull.offset[k] += fma(hull.normal_z[k], centre.z, fma(hull.normal_y[k], centre.y, hull.normal_x[k] * centre.x));
     }
@@ -121,13 +126,17 @@ template <class Room>
 TBS_CALLED Separation best_face(const Polytope<Room> &own, const f32 *x, const f32 *y, const f32 *z, u32 count) {
     f32 height[Room::faces];
     const u32 faces = lanes<Room::faces>(own.hull->faces);
+    TBS_ROLLED
     for (u32 k = 0; k < faces; ++k) height[k] = infinity;
+    TBS_ROLLED
     for (u32 v = 0; v < count; ++v) {
         const f32 vx = x[v], vy = y[v], vz = z[v];
+        TBS_ROLLED
         for (u32 k = 0; k < faces; ++k) {
             height[k] = min(fma(own.normal_z[k], vz, fma(own.normal_y[k], vy, own.normal_x[k] * vx)), height[k]);
         }
     }
+    TBS_ROLLED
     for (u32 k = 0; k < faces; ++k) height[k] -= own.offset[k];
     const u32 best = greatest(height, faces);
     return {height[best], best, 0};
@@ -146,6 +155,7 @@ TBS_FUNCTION EdgeView<Room> edges_from(const Polytope<Room> &own, u32 first,
     if constexpr (keeps_edges) {
         return {lanes<Room::edges>(hull.edges), own.kept.x, own.kept.y, own.kept.z};
     } else {
+        TBS_ROLLED
         for (u32 k = 0; k < edges_at_once<Room>; ++k) {
             computed.x[k] = hull.edge_x[first + k] * own.size.x;
             computed.y[k] = hull.edge_y[first + k] * own.size.y;
@@ -164,14 +174,18 @@ TBS_CALLED void faces_against(const Polytope<Room> &own, u32 first, const Polyto
     Directions<edges_at_once<Room>> computed;
     const EdgeView<Room> edges = edges_from(own, first, computed);
     Bits bits[edges_at_once<Room>];
+    TBS_ROLLED
     for (u32 k = 0; k < edges.lanes; ++k) bits[k] = 0;
+    TBS_ROLLED
     for (u32 f = 0; f < other.hull->faces; ++f) {
         const vec3 normal = other.normal(f);
+        TBS_ROLLED
         for (u32 k = 0; k < edges.lanes; ++k) {
             const f32 along = fma(normal.z, edges.z[k], fma(normal.y, edges.y[k], normal.x * edges.x[k]));
             bits[k] |= Bits(along < 0.0f) << f;
         }
     }
+    TBS_ROLLED
     for (u32 k = 0; k < edges.lanes; ++k) against[k] = bits[k];
 }
 
@@ -196,19 +210,25 @@ TBS_CALLED Separation best_edges(const Polytope<Room> &a, const Polytope<Room> &
     using Bits = typename Room::Bits;
     constexpr u32 at_once = edges_at_once<Room>;
     Bits of_a[at_once], of_b[Room::edges];
+    TBS_ROLLED
     for (u32 e = 0; e < b.hull->edges; e += at_once) faces_against(b, e, a, of_b + e);
     Separation best{-infinity, 0, 0};
+    TBS_ROLLED
     for (u32 first_a = 0; first_a < a.hull->edges; first_a += at_once) {
         faces_against(a, first_a, b, of_a);
         const u32 all = keeps_edges ? lanes<Room::edges>(a.hull->edges) : at_once;
         const u8 *left = a.hull->left + first_a, *right = a.hull->right + first_a;
+        TBS_ROLLED
         for (u32 first = 0; first < b.hull->edges; first += 32) {
             u32 crossing[at_once], outward[at_once];  // a bit for each edge of b
+            TBS_ROLLED
             for (u32 k = 0; k < all; ++k) crossing[k] = outward[k] = 0;
             const u32 last = min(b.hull->edges, first + 32);
+            TBS_ROLLED
             for (u32 e = first; e < last; ++e) {
                 const Bits bits = of_b[e];
                 const u32 left_face = b.hull->left[e], right_face = b.hull->right[e];
+                TBS_ROLLED
                 for (u32 k = 0; k < all; ++k) {
                     const u32 left_a = u32(bits >> left[k]) & 1, right_a = u32(bits >> right[k]) & 1;
                     const u32 left_b = u32(of_a[k] >> left_face) & 1, right_b = u32(of_a[k] >> right_face) & 1;
@@ -217,7 +237,9 @@ TBS_CALLED Separation best_edges(const Polytope<Room> &a, const Polytope<Room> &
                 }
             }
             const u32 own = min(a.hull->edges - first_a, at_once);
+            TBS_ROLLED
             for (u32 k = 0; k < own; ++k) {
+                TBS_ROLLED
                 for (u32 bits = crossing[k]; bits != 0; bits &= bits - 1) {
                     const u32 bit = lowest_bit(bits);
                     const f32 value = apart_along_edges(a, first_a + k, b, first + bit, outward[k] >> bit & 1);
@@ -239,16 +261,19 @@ TBS_CALLED bool nearest_edge(const Polytope<Room> &hull, const f32 *x, const f32
     i32 nearest = 0x7fffffff;
     u32 edge = 0, of_vertex = 0;
     f32 at = 0.0f, there = infinity;
+    TBS_ROLLED
     for (u32 first = 0; first < hull.hull->edges; first += at_once) {
         Directions<at_once> computed;
         const EdgeView<Room> to = edges_from(hull, first, computed);
         f32 from_x[at_once], from_y[at_once], from_z[at_once], inverse[at_once];
+        TBS_ROLLED
         for (u32 k = 0; k < to.lanes; ++k) {
             const vec3 tail = hull.tail(first + k);
             from_x[k] = tail.x, from_y[k] = tail.y, from_z[k] = tail.z;
         }
         f32 best[at_once], place[at_once];
         u32 which[at_once];
+        TBS_ROLLED
         for (u32 k = 0; k < to.lanes; ++k) {
             const f32 length = dot(vec3{to.x[k], to.y[k], to.z[k]}, vec3{to.x[k], to.y[k], to.z[k]});
             inverse[k] = divide(1.0f, length > 0.0f ? length : 1.0f);
@@ -256,8 +281,10 @@ TBS_CALLED bool nearest_edge(const Polytope<Room> &hull, const f32 *x, const f32
             which[k] = 0;
             place[k] = 0.0f;
         }
+        TBS_ROLLED
         for (u32 v = 0; v < count; ++v) {
             const f32 vx = x[v], vy = y[v], vz = z[v];
+            TBS_ROLLED
             for (u32 k = 0; k < to.lanes; ++k) {
                 const f32 px = vx - from_x[k], py = vy - from_y[k], pz = vz - from_z[k];
                 const f32 along = fma(pz, to.z[k], fma(py, to.y[k], px * to.x[k]));
@@ -271,6 +298,7 @@ TBS_CALLED bool nearest_edge(const Polytope<Room> &hull, const f32 *x, const f32
             }
         }
         i32 key = 0x7fffffff;
+        TBS_ROLLED
         for (u32 k = 0; k < to.lanes; ++k) key = min(key, (ordered(best[k]) & ~low) | i32(first + k));
         if (key >= nearest) continue;
         nearest = key;

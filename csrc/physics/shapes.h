@@ -116,6 +116,7 @@ TBS_FUNCTION Bounds bounds(const Geometry &shape, const Transform &at) {
         const vec3 sx = m.x * shape.size, sy = m.y * shape.size, sz = m.z * shape.size;
         low = {infinity, infinity, infinity};
         high = -low;
+        TBS_ROLLED
         for (u32 i = 0; i < hull.vertices; ++i) {
             const vec3 v = hull.vertex(i), p{dot(sx, v), dot(sy, v), dot(sz, v)};
             low = {min(low.x, p.x), min(low.y, p.y), min(low.z, p.z)};

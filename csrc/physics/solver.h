@@ -134,6 +134,7 @@ TBS_FUNCTION void prepare_all_bodies(W &w, Group &group, f32 h) {
         put_body(w, w.body_count + i, nothing);
     });
     group.once([&] {
+        TBS_ROLLED
         for (u32 i = 0; i < 8; ++i) {
             w.velocity[W::ground][i] = w.motion[W::ground][i] = w.rotation[W::ground][i] = 0.0f;
             w.gain[W::ground][i] = w.carried[W::ground][i] = 0.0f;
@@ -168,28 +169,21 @@ TBS_FUNCTION void solve(W &w, Group &group, const Settings &settings) {
         if (bounces) note_approaches(w, group, pace);
         group.line_up();
         begin_substep(w, group);
-        if (joined && substep == 0) {  // joints answer to what contacts will push
-            note_velocities(w, group);
-            contact_pass<pass_warm>(w, group, pace);
-            carry_changes(w, group);
+        for (u32 pass = substep == 0 ? pass_warm : pass_press; pass <= pass_relax; ++pass) {  // in one place: fetched once
+            if (pass == pass_relax) {
+                for_items(group, 0, w.body_count, [&](auto item, u32 block, u32 lane) {
+                    move_bodies<decltype(item)>(w, block, lane, pace.h, joined);
+                });
+                group.line_up();
+            }
+            if (joined && pass == pass_press) press_joints(w, group, pace);
+            if (joined && pass == pass_relax) relax_joints(w, group, pace);
+            // Joints answer to what contacts will push: to the warm start. Without them it and the press are one change.
+            if (joined || (pass == pass_press && substep > 0) || pass == pass_warm) note_velocities(w, group);
             group.line_up();
+            contact_pass(w, group, pace, pass);
+            if (joined || pass != pass_warm) carry_changes(w, group);
         }
-        if (joined) press_joints(w, group, pace);
-        note_velocities(w, group);
-        if (!joined && substep == 0) contact_pass<pass_warm>(w, group, pace);
-        group.line_up();
-        contact_pass<pass_press>(w, group, pace);
-        carry_changes(w, group);
-        for_items(group, 0, w.body_count,
-                  [&](auto item, u32 block, u32 lane) { move_bodies<decltype(item)>(w, block, lane, pace.h, joined); });
-        group.line_up();
-        if (joined) {
-            relax_joints(w, group, pace);
-            note_velocities(w, group);
-        }
-        group.line_up();
-        contact_pass<pass_relax>(w, group, pace);
-        carry_changes(w, group);
         if (bounces) bounce_contacts(w, group, pace);
     }
     group.line_up();

@@ -92,8 +92,10 @@ template <class FeatureOf, class ImpulseOf>
 TBS_FUNCTION void take_impulses(SolverContact &contact, FeatureOf &&feature, ImpulseOf &&impulse) {
     f32 gone = 0.0f;
     u32 stay = 0, staying = 0;  // bit k: point k has been there; how many have
+    TBS_ROLLED
     for (u32 j = 0; j < points_per_contact; ++j) {
         bool stays = false;
+        TBS_ROLLED
         for (u32 k = 0; k < contact.count; ++k) {
             if (contact.points[k].feature != feature(j)) continue;
             contact.points[k].impulse = impulse(j);
@@ -105,6 +107,7 @@ TBS_FUNCTION void take_impulses(SolverContact &contact, FeatureOf &&feature, Imp
     }
     if (staying == contact.count) return;
     const f32 share = divide(gone, f32(contact.count - staying));
+    TBS_ROLLED
     for (u32 k = 0; k < contact.count; ++k) {
         if ((stay >> k & 1) == 0) contact.points[k].impulse = share;
     }

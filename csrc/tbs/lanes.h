@@ -37,6 +37,7 @@ class Lanes {
     TBS_METHOD void for_each(u32 n, Body &&body) {
 #ifdef TBS_LANES_ARE_THREADS
         sync();  // a lane may still be reading what the items will write
+        TBS_ROLLED
         for (u32 i = first_lane(); i < n; i += stride()) body(i);
         sync();
 #else
@@ -78,9 +79,22 @@ class Lanes {
         return sum(n, [&](u32 i) { return condition(i) ? 1u : 0u; });
     }
     template <class Condition>
-    TBS_METHOD bool any(u32 n, Condition &&condition) { return count(n, condition) != 0; }
+    TBS_METHOD bool any(u32 n, Condition &&condition) {
+#ifdef TBS_LANES_ARE_THREADS
+        if constexpr (lanes == 32) {
+            bool found = false;
+            TBS_ROLLED
+            for (u32 i = first_lane(); i < n; i += lanes) found |= bool(condition(i));
+            sync();
+            return __any_sync(all_lanes, found) != 0;
+        }
+#endif
+        return count(n, condition) != 0;
+    }
     template <class Condition>
-    TBS_METHOD bool all(u32 n, Condition &&condition) { return count(n, condition) == n; }
+    TBS_METHOD bool all(u32 n, Condition &&condition) {
+        return !any(n, [&](u32 i) { return !condition(i); });
+    }
 
     // Calls take(i, before) for every item, `before` the sum of term(0) .. term(i - 1); returns the sum of all. Terms
     // are integers.
@@ -91,6 +105,7 @@ class Lanes {
         T total{};
 #ifdef TBS_LANES_ARE_THREADS
         sync();
+        TBS_ROLLED
         for (u32 begin = 0; begin < n; begin += lanes) {
             const u32 i = begin + first_lane();
             const T own = i < n ? term(i) : T{};
@@ -224,10 +239,11 @@ class Lanes {
     TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
         T own = start;
         const u32 lane = first_lane();
+        TBS_ROLLED
         for (u32 i = lane; i < n; i += lanes) own = operation(own, T(term(i)));
         if constexpr (lanes == 32) {
             sync();
-            TBS_UNROLL
+            TBS_ROLLED
             for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
                 const T other =
                     moved(own, [&](auto word) { return __shfl_xor_sync(all_lanes, word, int(distance)); });
@@ -257,7 +273,7 @@ class Lanes {
         if constexpr (lanes == 32) {
             sync();
             T all = own;
-            TBS_UNROLL
+            TBS_ROLLED
             for (u32 distance = 1; distance < lanes; distance *= 2) {
                 const T below = moved(all, [&](auto word) { return __shfl_up_sync(all_lanes, word, distance); });
                 if (lane >= distance) all += below;

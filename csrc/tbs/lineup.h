@@ -22,7 +22,7 @@ class Lineup {
     }
 
     // Waits until each warp has come or left. Every warp may call it as often as it likes.
-    TBS_METHOD void wait() {
+    TBS_ONE_COPY void wait() {
 #ifdef TBS_HAS_MBARRIER
         __syncwarp();
         if (threadIdx.x % 32 == 0) {

@@ -75,6 +75,12 @@
 #else
 #define TBS_CALLED TBS_HD inline TBS_UNCHECKED __attribute__((noinline))
 #endif
+// In front of a function with several callers in a long system: a device fetches one copy; on a CPU it is inline.
+#if defined(__CUDACC__)
+#define TBS_ONE_COPY TBS_HD inline __noinline__
+#else
+#define TBS_ONE_COPY TBS_INLINE
+#endif
 // In front of a free function of a library's `precompiled` header, which only declares it where TBS_USES_PRECOMPILED is
 // defined: an object file has it, compiled once for all environments.
 #if defined(TBS_USES_PRECOMPILED) || defined(TBS_PRECOMPILES)
@@ -110,6 +116,14 @@
 #define TBS_UNROLL _Pragma("GCC unroll 64")
 #define TBS_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
+// In front of a loop that a device does not unroll; with the second a CPU does.
+#if defined(__CUDACC__)
+#define TBS_ROLLED TBS_NO_UNROLL
+#define TBS_UNROLL_ON_CPU TBS_NO_UNROLL
+#else
+#define TBS_ROLLED
+#define TBS_UNROLL_ON_CPU TBS_UNROLL
+#endif
 
 namespace tbs {
 
@@ -128,6 +142,11 @@ using f32 = float;
 using f64 = double;
 
 inline constexpr bool has_chip = TBS_HAS_CHIP;
+#ifdef TBS_ON_DEVICE
+inline constexpr bool on_device = true;
+#else
+inline constexpr bool on_device = false;
+#endif
 
 // The number of set bits.
 TBS_FUNCTION u32 count_bits(u32 bits) {

@@ -13,7 +13,7 @@ from ..types import FIELD_TYPES
 from .cpp_text import Declaration, Source, Token, outside_of_brackets
 from .order_of_draws import check_order
 
-_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_PRECOMPILED", "TBS_SYSTEM")
+_MARKS = ("TBS_FUNCTION", "TBS_METHOD", "TBS_INLINE", "TBS_CALLED", "TBS_ONE_COPY", "TBS_PRECOMPILED", "TBS_SYSTEM")
 
 NOTE_VALUES = (
     'note a value by world.log("label", value): env.sim.logs() returns the notes of an environment made with log=True '
@@ -105,7 +105,7 @@ def check_rules(source: Source, declared: Sequence[Declaration]) -> None:
             raise _static(source, token, "a lambda")
 
 
-_BEGINNINGS = ("TBS_SYSTEM", "TBS_FUNCTION", "TBS_CALLED", "TBS_PRECOMPILED")
+_BEGINNINGS = ("TBS_SYSTEM", "TBS_FUNCTION", "TBS_CALLED", "TBS_ONE_COPY", "TBS_PRECOMPILED")
 _BEGINNINGS += ("struct", "constexpr", "namespace", "template")
 _IN_FRONT = frozenset(("static", "inline", "constexpr", "enum", "typedef", "friend", "export", "template", "typename"))
 

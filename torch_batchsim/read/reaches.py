@@ -134,8 +134,8 @@ def _use(source: Source, declaration: Declaration) -> str:
     if declaration.where != "struct":
         return "function"
     before = source.tokens[declaration.name - 1].text
-    marks = ("TBS_METHOD", "TBS_FUNCTION", "TBS_INLINE", "TBS_CALLED", "constexpr", "explicit", "inline")
-    without_type = before in (*marks, "~", ")")
+    marks = ("TBS_METHOD", "TBS_FUNCTION", "TBS_INLINE", "TBS_CALLED", "TBS_ONE_COPY")
+    without_type = before in (*marks, "constexpr", "explicit", "inline", "~", ")")
     return "any" if without_type or declaration.name == declaration.first else "method"
 
 

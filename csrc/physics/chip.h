@@ -12,9 +12,6 @@ TBS_FUNCTION constexpr u32 lesser_of(u32 a, u64 b) { return u64(a) < b ? a : u32
 // Bytes to which blocks and rows are aligned, so that no vector lies in two lines of a cache.
 inline constexpr u32 whole_vectors = simd_width > 1 ? 64 : 16;
 
-template <class Block>
-using InPlace = Block;
-
 // Words behind a block, so that the next one begins an odd number of 16 bytes further.
 template <class Block>
 inline constexpr u32 words_behind = ((sizeof(Block) + 15) / 16 | 1) * 4 - sizeof(Block) / 4;

@@ -13,6 +13,11 @@
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
 inline constexpr u32 most_joints = u32(Constants::joints);
+#ifdef TBS_ON_DEVICE
+inline constexpr u32 worlds_together = u32(Constants::worlds_together);  // that a warp takes side by side
+#else
+inline constexpr u32 worlds_together = 1;  // two workspaces would leave the cache
+#endif
 inline constexpr bool has_parts = Constants::parts != 0;  // some archetype has Part
 inline constexpr u32 parted_bodies = has_parts ? most_bodies : 1;
 inline constexpr u32 body_words = (most_bodies + 31) / 32;
@@ -76,16 +81,26 @@ struct Step {
 };
 inline constexpr u32 no_place = 0xffffffffu;
 
-// The step in the library's workspace.
+// The steps of worlds that a warp takes side by side, and their solvers.
+struct Steps {
+    Step of[worlds_together];
+};
+struct Solvers {
+    alignas(16) Solver of[worlds_together];
+};
+
+// The steps in the library's workspace.
 template <class Group>
-TBS_FUNCTION Step &begin_step(Space &space, Core &core, Group &group) {
-    Step &step = workspace_as<Step>(space, group);
-    Solver &solver = workspace_as<Solver>(core, group);
+TBS_FUNCTION Steps &begin_steps(Space &space, Core &core, Group &group) {
+    Steps &steps = workspace_as<Steps>(space, group);
+    Solvers &solvers = workspace_as<Solvers>(core, group);
     group.once([&] {
-        step.solver = &solver;
-        solver.put_beside(step.beside_solver);
+        for (u32 k = 0; k < worlds_together; ++k) {
+            steps.of[k].solver = &solvers.of[k];
+            solvers.of[k].put_beside(steps.of[k].beside_solver);
+        }
     });
-    return step;
+    return steps;
 }
 
 // The greatest distance of a point of a shape from its origin.

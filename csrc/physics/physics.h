@@ -19,37 +19,66 @@ TBS_FUNCTION Settings settings_of(const World &world) {
     return settings;
 }
 
-// The stages have some 46,000 instructions and more on a GPU, 0.7 MB: between them warps line up.
-TBS_SYSTEM void simulate(World &world, Space &space, Core &core, Contacts &contacts, const Hulls &hulls, Warp &warp) {
-    Step &step = begin_step(space, core, warp);
-    const Settings settings = settings_of(world);
-    if (!gather(world, hulls, step, settings, gravity_of(world), warp)) return;  // the fault has been reported
-    if (!place_parts(world, hulls, step, warp)) return;
-    if (!gather_joints(world, step, warp)) return;
-    reach_by_motors(hulls, step, settings, warp);
-    const f32 margin = world.parameters.physics.margin;
-    warp.line_up();
-    find_bounds(hulls, step, margin, warp);
-    warp.line_up();
-    find_pairs(world, step, warp);
-    warp.line_up();
-    find_contacts(world, hulls, contacts, step, margin, settings, warp);
-    warp.line_up();
-    wake_changed(step, contacts, warp);
-    warp.line_up();
-    wake_jointed(step, contacts, warp);
-    warp.line_up();
-    solve_world(*step.solver, warp, settings);
-    warp.line_up();
-    stop_fast_bodies(hulls, step, warp);
-    write_contact_forces(world, step, settings, warp);
-    warp.line_up();
-    keep_contacts(step, contacts, warp);
-    warp.line_up();
-    keep_marks(step, contacts, warp);
-    warp.line_up();
-    scatter(world, step, warp);
-    scatter_parts(world, step, warp);
-    warp.line_up();
-    scatter_joints(world, step, contacts, warp);
+// A world as Worlds<n> has it.
+struct OneWorld {
+    static constexpr u32 count = 1;
+    World &world;
+
+    TBS_METHOD World &operator[](u32) const { return world; }
+};
+
+// Gathers a world's bodies and joints. Returns whether all of them are sound; else it has reported a fault.
+template <class Group>
+TBS_FUNCTION bool take_world(World &world, const Hulls &hulls, Step &step, const Settings &settings, Group &group) {
+    if (!gather(world, hulls, step, settings, gravity_of(world), group)) return false;
+    if (!place_parts(world, hulls, step, group)) return false;
+    return gather_joints(world, step, group);
+}
+
+// Takes worlds through a step. The stages have some 50,000 instructions on a GPU, 0.8 MB: between them warps line up, and
+// all worlds of a warp go through one before the next.
+template <class Pack, class Group>
+TBS_FUNCTION void step_worlds(const Pack &worlds, Space &space, Core &core, Group &group) {
+    Steps &steps = begin_steps(space, core, group);
+    const Hulls &hulls = worlds[0].template get<const Hulls>();
+    const Settings settings = settings_of(worlds[0]);
+    const f32 margin = worlds[0].parameters.physics.margin;
+    u32 sound = 0;  // bit k: world k takes part
+    TBS_NO_UNROLL
+    for (u32 k = 0; k < worlds.count; ++k) {
+        auto &&world = worlds[k];
+        sound |= u32(take_world(world, hulls, steps.of[k], settings, group)) << k;
+    }
+    if (sound == 0) return;
+    const auto for_each_world = [&](auto &&stage) {
+        group.line_up();
+        TBS_NO_UNROLL
+        for (u32 k = 0; k < worlds.count; ++k) {
+            if ((sound >> k & 1) == 0) continue;
+            auto &&world = worlds[k];
+            stage(world, steps.of[k]);
+        }
+    };
+    for_each_world([&](World &, Step &step) {
+        reach_by_motors(hulls, step, settings, group);
+        find_bounds(hulls, step, margin, group);
+    });
+    for_each_world([&](World &world, Step &step) { find_pairs(world, step, group); });
+    for_each_world([&](World &world, Step &step) {
+        find_contacts(world, hulls, world.get<Contacts>(), step, margin, settings, group);
+    });
+    for_each_world([&](World &world, Step &step) { wake_changed(step, world.get<Contacts>(), group); });
+    for_each_world([&](World &world, Step &step) { wake_jointed(step, world.get<Contacts>(), group); });
+    for_each_world([&](World &, Step &step) { solve_world(*step.solver, group, settings); });
+    for_each_world([&](World &world, Step &step) {
+        stop_fast_bodies(hulls, step, group);
+        write_contact_forces(world, step, settings, group);
+    });
+    for_each_world([&](World &world, Step &step) { keep_contacts(step, world.get<Contacts>(), group); });
+    for_each_world([&](World &world, Step &step) { keep_marks(step, world.get<Contacts>(), group); });
+    for_each_world([&](World &world, Step &step) {
+        scatter(world, step, group);
+        scatter_parts(world, step, group);
+    });
+    for_each_world([&](World &world, Step &step) { scatter_joints(world, step, world.get<Contacts>(), group); });
 }

@@ -13,7 +13,7 @@ TBS_FUNCTION constexpr u32 blocks_for(u32 items) {
 }
 
 // Data of bodies, and colours of constraints.
-template <u32 most_bodies, template <class> class Held>
+template <u32 most_bodies>
 struct BodySpace {
     static constexpr u32 body_blocks_held = (most_bodies + block_items - 1) / block_items;
     static constexpr u32 ground = body_blocks_held * block_items;  // a row of zeros
@@ -23,7 +23,6 @@ struct BodySpace {
     u32 joints_share_bodies, root_count, tree_count;  // of joints, see joint_forest.h
     u32 beside_trees, axes_act;                       // 1: some are in rings; something acts on the axes of some
     u32 axes_change, factors_change;                  // of trees, see joint_tree.h
-    alignas(whole_vectors) Held<BodyBlock> body_blocks[body_blocks_held];
     alignas(whole_vectors) f32 velocity[ground + 1][8], motion[ground + 1][8], mass[ground + 1][mass_row];
     f32 rotation[ground + 1][8], gain[ground + 1][8], carried[ground + 1][8], before[ground + 1][8];
     u32 used[ground], reached[ground];  // see colouring.h
@@ -45,7 +44,8 @@ struct ForestSpace {
 // All bodies, contacts and joints, and the data of `solve` between its phases: plain memory, without pointers. The
 // arguments are the room.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints>
-struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies, most_joints> {
+struct PlainWorkspace : BodySpace<most_bodies>, ForestSpace<most_bodies, most_joints> {
+    alignas(whole_vectors) BodyBlock body_blocks[BodySpace<most_bodies>::body_blocks_held];
     SolverContact contacts[most_contacts];
     SolverJoint joints[most_joints];
     u32 contact_item[most_contacts], joint_item[most_joints];
@@ -56,15 +56,15 @@ struct PlainWorkspace : BodySpace<most_bodies, InPlace>, ForestSpace<most_bodies
     TBS_METHOD void put_beside(Beside &) {}
 };
 
-// The same in two parts. The first one, of `chip_bytes`, which a device has on chip, has the data of all substeps:
-// bodies, and as many of the joints and contacts as fit, joints first, which take at most half of the room beside
-// bodies. The second one, in memory, has the others, and data that a step reads and writes once.
+// The same in two parts. The first one, of `chip_bytes`, which a device has on chip, has what constraints read and write:
+// rows of bodies, and as many of the joints and contacts as fit, joints first, which take at most half of the room
+// beside rows. The second one, in memory, has the others, and data that a substep or a step reads once.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes>
-struct SplitWorkspace : BodySpace<most_bodies, Spread> {
-    using Bodies = BodySpace<most_bodies, Spread>;
+struct SplitWorkspace : BodySpace<most_bodies> {
+    using Bodies = BodySpace<most_bodies>;
     using Contact = Spread<ContactBlock>;
     using Joint = Spread<JointBlock>;
-    static constexpr u32 pointers = 14 * sizeof(void *) + 16;
+    static constexpr u32 pointers = 15 * sizeof(void *) + 16;
     static constexpr u32 left = chip_bytes > sizeof(Bodies) + pointers ? chip_bytes - sizeof(Bodies) - pointers : 0;
     static constexpr u32 joints_on_chip = lesser_of(most_joints, left / 2 / sizeof(Joint));
     static constexpr u32 contacts_on_chip =
@@ -72,6 +72,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
 
     // Memory beside it.
     struct Beside : ForestSpace<most_bodies, most_joints> {
+        BodyBlock body_blocks[Bodies::body_blocks_held];
         SolverContact contacts[most_contacts];
         SolverJoint joints[most_joints];
         u32 contact_item[most_contacts], joint_item[most_joints];
@@ -79,6 +80,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
         Joint joint_blocks[most_joints - joints_on_chip + 1];
     };
 
+    BodyBlock *body_blocks;
     SolverContact *contacts;
     SolverJoint *joints;
     u32 *contact_item, *joint_item;
@@ -88,6 +90,7 @@ struct SplitWorkspace : BodySpace<most_bodies, Spread> {
     PartOnChip<JointBlock, joints_on_chip> joint_blocks;
 
     TBS_METHOD void put_beside(Beside &beside) {
+        body_blocks = beside.body_blocks;
         contacts = beside.contacts;
         joints = beside.joints;
         contact_item = beside.contact_item;

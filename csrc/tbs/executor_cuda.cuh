@@ -257,7 +257,7 @@ i64 threads_of(Run<Cells, First, Rest...>, const Context &context) {
         return items;
     } else {
         if constexpr (Node::table >= 0) items = context.tables[Node::table].slots;
-        if constexpr (takes_worlds<Node>) items = (items + Node::worlds - 1) / Node::worlds;
+        if constexpr (takes_worlds<Node>) items = (items + worlds_of_group<Node>(context) - 1) / worlds_of_group<Node>(context);
         return items * Node::lanes;
     }
 }

@@ -129,7 +129,21 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
     }
 }
 
-// A node that takes several worlds: a group of lanes has as many of the team's at a time as it takes, of those that run.
+// So many worlds have a group of lanes each, also where a system takes several: a large device runs as many groups at
+// once. No result depends on it.
+#ifdef TBS_EMULATED_CUDA
+inline constexpr i32 one_wave = 3;
+#else
+inline constexpr i32 one_wave = 128 * most_warps;
+#endif
+
+// The worlds that a group of lanes takes at a time.
+template <class Node, class Context>
+TBS_FUNCTION u32 worlds_of_group(const Context &context) {
+    return context.num_worlds <= one_wave ? 1 : Node::worlds;
+}
+
+// A node that takes several worlds: a group of lanes has some of the team's at a time, of those that run.
 template <class Task, class Context>
 TBS_DEVICE void run_packs(const Context &context, const Team &team) {
     using Node = typename Task::Node;
@@ -139,7 +153,7 @@ TBS_DEVICE void run_packs(const Context &context, const Team &team) {
 #ifdef TBS_CHECKS
     constexpr u32 together = 1;  // so that what is wrong is that of one world
 #else
-    constexpr u32 together = most;
+    const u32 together = worlds_of_group<Node>(context);
 #endif
     for (u32 begin = first + team.rank / threads * together; begin < last; begin += team.size / threads * together) {
         WorldPack<most> pack;

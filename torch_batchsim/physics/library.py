@@ -33,7 +33,7 @@ from .hulls import LAYOUT, ConvexHull, convex_hull, cube, pack
 from .joints import Joint, JointKind
 
 # The most bytes that the solver has of each on a device (csrc/physics/solver.h).
-_BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 512, 480, 640
+_ROWS_BYTES, _BODY_BYTES, _CONTACT_BYTES, _JOINT_BYTES = 272, 208, 480, 640
 _SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # places in a matrix: xx, yy, zz, xy, xz, yz
 
 
@@ -63,7 +63,8 @@ class Physics(Library):
 
     @property
     def systems(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("physics/physics.h", *(("physics/report.h",) if self.constants.events else ()))
+        simulate = "physics/simulate_two.h" if self.constants.worlds_together > 1 else "physics/simulate.h"
+        return (simulate, *(("physics/report.h",) if self.constants.events else ()))
 
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Part, Joint, ContactForce, Contact)
     enums = (MotionKind, JointKind)
@@ -194,6 +195,7 @@ class Physics(Library):
         self.add_constants(contact_forces=int(felt > 0), parts=int(parts > 0))
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
+        self.add_constants(worlds_together=2 if 4 * 2 * (1024 + _ROWS_BYTES * movers) <= 3 * CHIP_OF_WARP else 1)
         self.add_constants(
             room_of_movers=_room(64, movers), room_of_contacts=_room(512, contacts), room_of_joints=_room(64, joints)
         )
@@ -232,29 +234,29 @@ class Physics(Library):
 
     @cached_property
     def core_component(self) -> type[Component]:
-        """Room for a ``Solver`` of csrc/physics/gather.h on a device, which asserts that all bodies fit.
+        """Room for the ``Solvers`` of csrc/physics/gather.h on a device, which asserts that all rows of bodies fit.
 
-        If bodies take at most three quarters of the memory on chip, the room is that memory, and contacts and joints
+        If rows take at most three quarters of the memory on chip, the room is that memory, and contacts and joints
         that do not fit are in ``Space``. Else there is room for all.
         """
         c = self.constants
-        bodies = 1024 + _BODY_BYTES * c.movers
-        size = bodies + _CONTACT_BYTES * c.contacts + _JOINT_BYTES * c.joints
-        if 4 * bodies <= 3 * CHIP_OF_WARP:
-            size = min(size, CHIP_OF_WARP)
-        return component("Core", memory=u32[size // 16 * 4])
+        rows, most = 1024 + _ROWS_BYTES * c.movers, CHIP_OF_WARP // c.worlds_together
+        size = rows + _CONTACT_BYTES * c.contacts + _JOINT_BYTES * c.joints
+        if 4 * rows <= 3 * most:
+            size = min(size, most)
+        return component("Core", memory=u32[size // 16 * 4 * c.worlds_together])
 
     @cached_property
     def space_component(self) -> type[Component]:
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + 240 * c.movers
+        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + (240 + _BODY_BYTES) * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
-        return component("Space", memory=u32[size // 16 * 4])
+        return component("Space", memory=u32[size // 16 * 4 * c.worlds_together])
 
     @property
     def archetypes(self) -> list[Archetype]:

@@ -12,6 +12,7 @@ from itertools import count, groupby, pairwise
 from ..base import shared
 from ..base.numbers import BY_DTYPE
 from ..base.shared import LANES
+from ..declare.columns import Column
 from ..declare.declaration import ENGINE_HEADERS
 from ..declare.schema import Archetype
 from ..errors import SchemaError

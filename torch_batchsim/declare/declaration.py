@@ -32,8 +32,8 @@ class Declaration:
       of a state.
     - ``workspace``: list of components that systems take by reference as memory of their own: it lasts for as long as a
       system runs for a world, and holds anything when that begins. A thread has one of each on CPU, a world on CUDA.
-    - ``lasting``: those of ``workspace`` that on CUDA last until the task graph ends: a system finds what systems before
-      it have left of its world. On CPU none lasts.
+    - ``lasting``: those of ``workspace`` that on CUDA last until the task graph ends: a system finds there what an
+      earlier one has left for its world. On CPU none lasts.
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``parameters``, ``constants``: the keyword options.
     - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.

@@ -22,8 +22,11 @@ TBS_FUNCTION void begin_lines(Machine &machine) {
 
 TBS_FUNCTION void blank_pictures(Machine &machine) {
     if (!machine.pictures) return;
-    if (machine.logs) return empty_log(machine, true);
-    for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
+    if (machine.logs) {
+        empty_log(machine, true);
+    } else {
+        for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
+    }
 }
 
 // Switches the console on: `draw` is a number of the console's generator. RAM stays as it is.

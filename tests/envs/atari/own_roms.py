@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,17 +70,32 @@ def atari(**options: Any) -> atari_env.Atari:
         return atari_env.Atari(game="superman", **given)
 
 
+def thinking_rom(loops: int) -> bytes:
+    """Colours change; between frames it counts, in loops of some 33,000 instructions."""
+    once = [*INIT, LDA, 0x44, STA, 0x09, LDA, 0x55, STA, 0x0E]
+    colour = [0xE6, 0x80, 0xA5, 0x80, STA, 0x08, STA, 0x06]
+    count = [LDX, 0x40, 0xA0, 0, 0x88, 0xD0, 0xFD, 0xCA, 0xD0, 0xF8]
+    sync = [LDA, 2, STA, 0, STA, WSYNC, STA, WSYNC, LDA, 0, STA, 0]
+    return rom([*once, *colour, *count * loops, *sync, 0x4C, (START + len(once)) & 0xFF, START >> 8], [])
+
+
+@contextmanager
+def plays(data: bytes, **changes: Any) -> Iterator[None]:
+    """Superman is a game with this ROM, and with other facts."""
+    facts = replace(GAMES["superman"], **{"mapper": "4K", **changes})
+    with (
+        mock.patch.object(atari_env, "read_rom", lambda name, path: data),
+        mock.patch.object(atari_env, "facts_of", lambda name: facts),
+    ):
+        yield
+
+
 def console(
     data: bytes, num_worlds: int = 1, pal: bool = False, mapper: str = "4K", **options: Any
 ) -> torch_batchsim.TorchVectorEnv:
     """Worlds that play the ROM as if it were Superman's, which has no modes and ends for a certain byte only."""
     vector = {"num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True, **AS_ALE}
-    facts = replace(GAMES["superman"], pal=pal, mapper=mapper)
-    with (
-        mock.patch.object(atari_env, "read_rom", lambda name, path: data),
-        mock.patch.object(atari_env, "facts_of", lambda name: facts),
-        warnings.catch_warnings(),
-    ):
+    with plays(data, pal=pal, mapper=mapper), warnings.catch_warnings():
         warnings.simplefilter("error")
         return torch_batchsim.make_vec(atari_env.Atari, game="superman", num_worlds=num_worlds, **{**vector, **options})
 

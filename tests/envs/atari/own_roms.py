@@ -71,12 +71,17 @@ def atari(**options: Any) -> atari_env.Atari:
 
 
 def thinking_rom(loops: int) -> bytes:
-    """Colours change; between frames it counts, in loops of some 33,000 instructions."""
-    once = [*INIT, LDA, 0x44, STA, 0x09, LDA, 0x55, STA, 0x0E]
-    colour = [0xE6, 0x80, 0xA5, 0x80, STA, 0x08, STA, 0x06]
-    count = [LDX, 0x40, 0xA0, 0, 0x88, 0xD0, 0xFD, 0xCA, 0xD0, 0xF8]
-    sync = [LDA, 2, STA, 0, STA, WSYNC, STA, WSYNC, LDA, 0, STA, 0]
-    return rom([*once, *colour, *count * loops, *sync, 0x4C, (START + len(once)) & 0xFF, START >> 8], [])
+    """Colours change with each frame, also in the middle of a line; in every fourth it then counts for longer than a
+    frame, in loops of some 33,000 instructions."""
+
+    def wait(lines: int) -> list[int]:
+        return [LDX, lines, STA, WSYNC, 0xCA, 0xD0, 0xFB]
+
+    top = [0xE6, 0x80, 0xA5, 0x80, STA, 0x09]
+    middle = [*[0xEA] * 14, 0xA5, 0x80, 0x49, 0xF0, STA, 0x09]
+    count = [LDX, 0x40, 0xA0, 0, 0x88, 0xD0, 0xFD, 0xCA, 0xD0, 0xF8] * loops
+    think = [0xA5, 0x80, 0x29, 3, 0xD0, len(count), *count]
+    return rom(INIT, [*top, *wait(60), *middle, *think, *wait(160)])
 
 
 @contextmanager

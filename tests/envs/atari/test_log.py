@@ -43,8 +43,8 @@ ROMS: dict[str, tuple[bytes, dict[str, Any], dict[str, Any], tuple[int, int]]] =
     "episodes end within steps": (tia_rom(9), {}, {"frame_skip": 6, "max_episode_frames": 11}, (4, 5120)),
     "frames without an end": (ENDLESS, {}, {"obs": "rgb", "start": "ale"}, (4, 5120)),
     "frames without an end, little room": (ENDLESS, {}, {"obs": "rgb", "frame_skip": 3}, (3, 12)),
-    "a frame is drawn in two parts": (thinking_rom(1), {}, {"obs": "rgb", "frame_skip": 5}, (4, 5120)),
-    "a frame is drawn in many parts, little room": (thinking_rom(3), {}, {"obs": "rgb", "frame_skip": 3}, (2, 16)),
+    "frames in two parts": (thinking_rom(1), {}, {"obs": "rgb", "frame_skip": 3}, (4, 5120)),
+    "frames in many parts, little room": (thinking_rom(3), {}, {"obs": "rgb", "frame_skip": 4}, (2, 16)),
 }
 
 

@@ -262,7 +262,10 @@ TBS_SYSTEM void find(World &world, Pile &pile, Sum &sum, Warp &warp) {
 """
 
 
-@pytest.mark.parametrize(("executor", "lasts"), full_but(["graph"], [("graph", True), ("megakernel", True), ("per_world", False)]))
+EXECUTORS = [("graph", True), ("megakernel", True), ("per_world", False)]
+
+
+@pytest.mark.parametrize(("executor", "lasts"), full_but(["graph"], EXECUTORS))
 def test_what_lasts_is_left_for_later_systems(
     executor: str, lasts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

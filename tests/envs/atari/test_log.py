@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sass
 import torch
 from own_roms import INIT, LDA, STA, atari, plays, rom, thinking_rom, tia_rom
 from races import Detector, Mutation, Race, memory_of, watched
@@ -103,3 +104,14 @@ def test_a_lane_that_draws_all_columns_is_found(monkeypatch: pytest.MonkeyPatch)
     every = "for (u32 i = 0; i < n; ++i) body(i);\n        sync();"
     own = "for (u32 i = first_lane(); i < n; i += stride()) body(i);\n        sync();"
     assert any("column_Picture" in str(race) for race in races(monkeypatch, Mutation("tbs/lanes.h", own, every)))
+
+
+@pytest.mark.skipif(sass.nvcc() is None or sass.cuobjdump() is None, reason="no nvcc, or no cuobjdump with nvdisasm")
+def test_atari_is_run_by_threads_and_drawn_by_warps() -> None:
+    """As docs/gpu.md states: drawing has few registers and little code, which fits the cache of instructions."""
+    found = {kernel.nodes: kernel for kernel in sass.kernels(atari(start="cached"), "graph") if not kernel.resets}
+    drawing, running = found["draw_pictures",], found["play",]
+    assert drawing.registers <= 72 and drawing.stack <= 256 and drawing.shared <= 1024
+    assert drawing.instructions <= 3_300 and drawing.accesses["ST", 8] + drawing.accesses["STG", 8] > 4
+    assert running.stack <= 940 and running.instructions <= 29_500 and running.shared <= 1024
+    assert not drawing.unsafe and not running.unsafe

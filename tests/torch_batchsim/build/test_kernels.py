@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import sass
-from own_roms import atari
 from torch_batchsim.envs.cartpole import CartPole
 from torch_batchsim.envs.hanabi import Hanabi
 from torch_batchsim.envs.overcooked import Overcooked
@@ -69,16 +68,6 @@ def test_rigid_bodies_leave_room_for_twelve_warps() -> None:
     assert by_16 > 300  # of generic loads and stores: rows, and contacts' fields
     # Bytes are those of hulls, which are packed so: 363 loads. Nothing else is copied one by one.
     assert kernel.accesses["LD", 1] + kernel.accesses["LDG", 1] <= 400 and kernel.accesses["ST", 1] == 0
-
-
-def test_atari_is_run_by_threads_and_drawn_by_warps() -> None:
-    """As docs/gpu.md states: drawing has few registers and little code, which fits the cache of instructions."""
-    found = {kernel.nodes: kernel for kernel in sass.kernels(atari(start="cached"), "graph") if not kernel.resets}
-    drawing, running = found["draw_pictures",], found["play",]
-    assert drawing.registers <= 72 and drawing.stack <= 256 and drawing.shared <= 1024
-    assert drawing.instructions <= 3_300 and drawing.accesses["ST", 8] + drawing.accesses["STG", 8] > 4
-    assert running.stack <= 940 and running.instructions <= 29_500 and running.shared <= 1024
-    assert not drawing.unsafe and not running.unsafe
 
 
 def test_rows_move_as_vectors() -> None:

@@ -268,7 +268,7 @@ class Atari(Environment):
             self.games = tuple(replace(one, pal=self.constants.format == "pal") for one in self.games)
         self.modes = [one.checked_mode(mode) for one in self.games]
         self.difficulties = [one.checked_difficulty(difficulty) for one in self.games]
-        self.roms = np.stack([_padded(read_rom(one.name, rom)) for one in self.games])
+        self.roms = np.stack([_padded(self._rom_of(one.name, rom)) for one in self.games])
         constants = self.constants
         self.lines = max(one.lines for one in self.games)
         self.draws = pictures or constants.obs != "ram"
@@ -292,6 +292,9 @@ class Atari(Environment):
         )
         self.add_constants(saved_bytes=self._saved_layout[1])
         self._fills_cache = False
+
+    def _rom_of(self, name: str, path: str | PathLike[str] | None) -> bytes:
+        return read_rom(name, path)
 
     @classmethod
     def described_options(cls) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def main() -> None:
     # One unit each, and first; shelf has of heap all that a compiler sees. Then what differs from another environment
     # by options only.
     executors = {"heap": [], "hideseek": ["graph"], "gallery": ["graph"], "shelf": ["megakernel"]}
-    executors |= {"ant": ["per_world"], "stool": ["graph"]}
+    executors |= {"ant": ["per_world"], "atari": ["graph"], "stool": ["graph"]}
     executors |= {"cartpole_continuous": ["graph"], "hanabi_faults": ["graph"], "hanabi_bits": ["megakernel"]}
     executors |= {"micro": ["graph"], "zoo_checked": ["megakernel"], "zoo": [*EXECUTORS["cuda"], "inside"]}
     executors |= {"hanabi_checked": ["graph"], "cases": ["graph"]}

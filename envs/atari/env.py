@@ -87,6 +87,9 @@ SEED_OF_ALE = 4753849
 CACHED = 32  # consoles of a game that start="cached" keeps
 HOLDS = 32  # of SELECT, whose lengths ale-py draws for Adventure
 BEFORE, AFTER = 28, 8  # the most frames and runs of frames that a game's start needs
+# Room of the log from which frames are drawn on CUDA (console/log.h): writes of three frames. Of the 104 games the most
+# in a frame are 1,671.
+LOGGED_FRAMES, LOGGED_WRITES = 4, 5120
 
 
 class Cpu(Component):
@@ -265,7 +268,7 @@ class Atari(Environment):
             self.games = tuple(replace(one, pal=self.constants.format == "pal") for one in self.games)
         self.modes = [one.checked_mode(mode) for one in self.games]
         self.difficulties = [one.checked_difficulty(difficulty) for one in self.games]
-        self.roms = np.stack([_padded(read_rom(one.name, rom)) for one in self.games])
+        self.roms = np.stack([_padded(self._rom_of(one.name, rom)) for one in self.games])
         constants = self.constants
         self.lines = max(one.lines for one in self.games)
         self.draws = pictures or constants.obs != "ram"
@@ -282,11 +285,16 @@ class Atari(Environment):
             fills_stack=constants.stack_start == "copies",
             start_of_ale=constants.start == "ale",
             start_cached=constants.start == "cached",
+            logged_frames=LOGGED_FRAMES,
+            logged_writes=LOGGED_WRITES,
             cached=CACHED * len(self.games) if constants.start == "cached" else 1,
             **games_constants(self.games),
         )
         self.add_constants(saved_bytes=self._saved_layout[1])
         self._fills_cache = False
+
+    def _rom_of(self, name: str, path: str | PathLike[str] | None) -> bytes:
+        return read_rom(name, path)
 
     @classmethod
     def described_options(cls) -> dict[str, Any]:
@@ -303,15 +311,19 @@ class Atari(Environment):
     @property
     def systems(self) -> tuple[str, ...]:
         look = {"ram": "look_ram.h", "rgb": "look_colours.h", "gray": "look_colours.h", "84x84": "look_small.h"}
-        return ("systems.h", look[self.constants.obs])
+        return ("systems.h", *(("draw_pictures.h",) if self.draws else ()), look[self.constants.obs])
 
     @property
     def start(self) -> TaskGraph:
-        return TaskGraph("begin", *(("shrink_first",) if self.constants.obs == "84x84" else ()))
+        return TaskGraph("begin", *self._draw, *(("shrink_first",) if self.constants.obs == "84x84" else ()))
 
     @property
     def step(self) -> TaskGraph:
-        return TaskGraph("play", *(("shrink_next",) if self.constants.obs == "84x84" else ()))
+        return TaskGraph("play", *self._draw, *(("shrink_next",) if self.constants.obs == "84x84" else ()))
+
+    @property
+    def _draw(self) -> tuple[str, ...]:
+        return ("draw_pictures",) if self.draws else ()
 
     @property
     def observe(self) -> TaskGraph:
@@ -329,6 +341,16 @@ class Atari(Environment):
             component("Picture", pixels=u8[size]),
             *small,
         ]
+
+    @cached_property
+    def workspace(self) -> list[type[Component]]:
+        """What frames leave to ``draw_pictures`` on CUDA."""
+        words = 4 + self.constants.logged_frames * (Tia.size // 4 + 8) + self.constants.logged_writes
+        return [component("Log", words=u32[words if self.draws else 1])]
+
+    @property
+    def lasting(self) -> list[type[Component]]:
+        return self.workspace
 
     @property
     def _saved_layout(self) -> tuple[dict[type[Component], int], int]:

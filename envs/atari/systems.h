@@ -8,6 +8,7 @@
 #include "console/beam.h"
 #include "console/inputs.h"
 #include "console/tia.h"
+#include "console/log.h"
 #include "console/dpc.h"
 #include "console/cartridge.h"
 #include "console/bus.h"
@@ -103,13 +104,23 @@ TBS_FUNCTION void report(World &world, const Machine &machine) {
 
 TBS_FUNCTION u8 *pictures_of(Picture &picture) { return Constants::pictures ? &picture.pixels[0][0][0] : nullptr; }
 
+// Where frames are drawn by draw_pictures, they are logged from here on.
+template <class Pass>
+TBS_FUNCTION void begin_log([[maybe_unused]] Pass &machine, [[maybe_unused]] Log &log) {
+    if constexpr (Pass::logs) {
+        machine.log = &workspace_as<FrameLog>(log);
+        empty_log(machine, false);
+    }
+}
+
 TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
                       Picture &picture, Game &game, Past &past, Session &session, const Plugs &plugs, const Roms &roms,
-                      const Starts &starts, const Generator &generator, const Cache &cache) {
+                      const Starts &starts, const Generator &generator, const Cache &cache, Log &log) {
     Random &random = world.random();
     const u32 which = world.id % Constants::games;
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
     machine.drawing = Constants::pictures;
+    begin_log(machine, log);
     Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true, random};
     const Saved *cached = memory_as<SavedConsoles>(cache).of_world;
     const bool copies = Constants::start_cached && cached->filled;
@@ -147,12 +158,13 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
 
 TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Cartridge &cartridge, CartridgeRam &extra,
                      Picture &picture, Game &game, Session &session, const Plugs &plugs, const Roms &roms,
-                     const Choice &choice, Reward &reward, Episode &episode) {
+                     const Choice &choice, Reward &reward, Episode &episode, Log &log) {
     constexpr i32 skip = Constants::frame_skip;
     Random &random = world.random();
     const u32 which = world.id % Constants::games;
     const Plug &plug = plugs.games[which];
     Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
+    begin_log(machine, log);
     Play play{machine, game, plug.mode, plug.difficulty, true, random};
     const u32 chosen = plug.actions[u32(choice.action) % 18];
 

@@ -46,7 +46,8 @@ support.COMPILED["checked_bodies"] = environments.COMPILED["bodies"]
 PROPERTIES = SimpleNamespace(
     name="Made Up", major=9, minor=0, multi_processor_count=4, total_memory=2**36, shared_memory_per_block_optin=232_448
 )
-SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2, "hideseek": 3, "hunt": 1}
+SMALL = {**dict.fromkeys(ENVIRONMENTS, 5), "cartpole": 300, "overcooked": 6, "meadow": 2, "hideseek": 3}
+SMALL.update({"hunt": 1, "console": 1})
 
 
 NCU = """==PROF== Connected to process 4242 (/usr/bin/python3)

@@ -12,6 +12,7 @@ from itertools import count, groupby, pairwise
 from ..base import shared
 from ..base.numbers import BY_DTYPE
 from ..base.shared import LANES
+from ..declare.columns import Column
 from ..declare.declaration import ENGINE_HEADERS
 from ..declare.schema import Archetype
 from ..errors import SchemaError
@@ -475,7 +476,7 @@ def _system(program: Program, node: Node, key: str, cuda: bool = False) -> Itera
         yield f"        Worlds<{node.system.worlds}> world(context, pack, node, {'repetition' if node.loops else '0'});"
     else:
         yield f"        World world(context, u32(world_index), node, its_row, {', '.join(parts)});"
-    arguments, before, after = _arguments(node, "cells" if node.flat else "context")
+    arguments, before, after = _arguments(program, node, "cells" if node.flat else "context")
     if cuda and program.checks is not None:
         after = [*checked.looks_behind(program, node, arguments), *after]
     yield from before
@@ -531,7 +532,7 @@ def _row(node: Node) -> Iterator[str]:
         yield "        const Row its_row{u32(index), u32(rows.count)};"
 
 
-def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]:
+def _arguments(program: Program, node: Node, cells: str) -> tuple[list[str], list[str], list[str]]:
     """The arguments of the system's call, lines before it, and statements after it. ``cells``: where flags are."""
     arguments, before, after = ["world"], [], []
     for column, writes in node.arguments:
@@ -559,7 +560,8 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
             place = f"on_chip<{node.lanes}, {on_chip.bytes}, {on_chip.offsets.get(column)}>"
             get = place if column in on_chip.offsets else "get"
             place = f"WorkspaceOf<{cpp_name(column.component)}>::{get}(context, world_index)"
-            before.append(f"        spoil_workspace({place}{', group' if node.lanes > 1 else ''});")
+            if not _is_left(program, node, column):
+                before.append(f"        spoil_workspace({place}{', group' if node.lanes > 1 else ''});")
             arguments.append(place)
         else:
             index = "0" if column.resource else "world_index" if column.singleton else "row"
@@ -567,6 +569,12 @@ def _arguments(node: Node, cells: str) -> tuple[list[str], list[str], list[str]]
             constant = f"static_cast<const {cpp_name(column.component)} &>({argument})"  # const in any case
             arguments.append(argument if writes else constant)
     return arguments, before, after
+
+
+def _is_left(program: Program, node: Node, workspace: Column) -> bool:
+    """Whether a system before it in the graph has left something in workspace."""
+    before = (n for n in program.nodes if n.graph == node.graph and n.number < node.number)
+    return workspace.lasting and any(workspace in n.workspaces for n in before)
 
 
 def _node_key(program: Program, node: Node, number: str, random: str) -> str:

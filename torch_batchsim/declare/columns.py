@@ -27,6 +27,7 @@ class Column:
     resource: bool = False  # once for all worlds
     scratch: bool = False  # holds anything when a task graph begins
     workspace: bool = False  # a system's for as long as it runs for a world; none of the program's columns
+    lasting: bool = False  # workspace that on CUDA lasts until the task graph ends
     c_name: str = ""  # in generated code; distinct
     number: int = -1  # among the columns of a program, or among its workspace
 

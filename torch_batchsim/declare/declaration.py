@@ -32,6 +32,8 @@ class Declaration:
       of a state.
     - ``workspace``: list of components that systems take by reference as memory of their own: it lasts for as long as a
       system runs for a world, and holds anything when that begins. A thread has one of each on CPU, a world on CUDA.
+    - ``lasting``: those of ``workspace`` that on CUDA last until the task graph ends: a system finds there what an
+      earlier one has left for its world. On CPU none lasts.
     - ``kept``: those of the singletons that a new episode finds as they were, so that they can be written before it.
     - ``parameters``, ``constants``: the keyword options.
     - ``enums``: ``enum.IntEnum`` classes that systems use too: ``Ground.POT`` is ``Ground::POT`` or ``POT`` in C++.
@@ -65,6 +67,9 @@ class Declaration:
         def workspace(self) -> Sequence[type[Component]]: ...
 
         @property
+        def lasting(self) -> Sequence[type[Component]]: ...
+
+        @property
         def kept(self) -> Sequence[type[Component]]: ...
 
     elif TYPE_CHECKING:
@@ -73,6 +78,7 @@ class Declaration:
         resources: Any
         scratch: Any
         workspace: Any
+        lasting: Any
         kept: Any
     else:
         archetypes: Sequence[Archetype] = ()
@@ -80,6 +86,7 @@ class Declaration:
         resources: Sequence[type[Component]] = ()
         scratch: Sequence[type[Component]] = ()
         workspace: Sequence[type[Component]] = ()
+        lasting: Sequence[type[Component]] = ()
         kept: Sequence[type[Component]] = ()
     enums: Sequence[type[IntEnum]] = ()
     definitions: str = ""

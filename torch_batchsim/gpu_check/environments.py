@@ -21,6 +21,7 @@ from ..envs.hideseek import HideSeek
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
 from ..types import Entity, boolean, f32, f64, i32, u8, u32, u64
+from .console import Console
 
 
 class Hand(Component):
@@ -157,6 +158,8 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "hunt": partial(HideSeek, preparation_steps=5, max_episode_steps=16, min_walls=0, min_boxes=0, min_long_boxes=0),
     "garden": Garden,  # a table of it grows
     "ant": Ant,  # joints
+    "console": Console,
+    "console_ram": partial(Console, obs="ram"),  # not drawn
     # Its tables never grow, so that it can be captured, and are so large that a block of threads settles them.
     "meadow": partial(Garden, room=640, limit=640),
 }  # fmt: skip

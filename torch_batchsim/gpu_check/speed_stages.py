@@ -16,6 +16,7 @@ CUDA = EXECUTORS["cuda"]
 # M world steps/s on one H100, at one of the sizes.
 GOALS = {"cartpole": 34_000, "overcooked": 400, "hanabi": 210, "hideseek": 19, "bodies": 20}
 _BODIES = (32_768, 8192)  # worlds
+_CONSOLES = (32_768, 4096)  # worlds
 _ROLLOUTS = (1_048_576, 131_072, 16_384)
 # Those of which least is known come first.
 _PROFILED = {"hideseek": 8192, "cartpole": 1_048_576, "hanabi": 131_072, "overcooked": 65_536, "swarm": 16_384}
@@ -61,6 +62,16 @@ def bodies(found: Findings) -> None:
         found.check(f"{what}, bodies", _measure_bodies, found, worlds, executor)
         found.check(f"{what}, ant", _measure, found, maker("cuda", executor), "ant", worlds, executor, copied)
     _note_goal(found, "bodies")
+
+
+def atari(found: Findings) -> None:
+    """Consoles, whose steps have four frames: two are drawn, or none."""
+    executor, copied = CUDA[0], speed.copy_bandwidth()
+    for name in ("console_ram", "console"):
+        found.check(f"the build of {name}, {executor}", builds.require, name, executor)
+    for worlds, name in product(_CONSOLES, ("console_ram", "console")):
+        what = f"{worlds:,} worlds, {name}"
+        found.check(what, _measure, found, maker("cuda", executor), name, worlds, executor, copied)
 
 
 def _measure_bodies(found: Findings, worlds: int, executor: str) -> str:

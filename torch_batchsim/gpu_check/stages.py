@@ -21,13 +21,13 @@ CUDA = EXECUTORS["cuda"]
 CPU = maker("cpu")
 _FIRST = ("cartpole", "overcooked", "hanabi")  # built first: the goals are about their speeds
 _ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # checked only by one
-_LONG_BUILDS = ("hideseek", "hunt", "ant")  # made in the background, see builds.py
+_LONG_BUILDS = ("hideseek", "hunt", "ant", "console", "console_ram")  # made in the background, see builds.py
 _TRACED = ("cartpole", "meadow")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
 _SIZES = {
     "cartpole": 10_000,
     **dict.fromkeys(("kitchens", "kitchens_floats", "hanabi", "hanabi_floats", "decks", "skirmish"), 300),
-    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "hunt", "ant"), 300),
+    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "hunt", "ant", "console"), 300),
 }
 _LONG = 300  # steps: a game of Hanabi takes about 20 at random
 _ROUND = 250  # steps: one of HideSeek takes 240
@@ -92,7 +92,7 @@ def _build(found: Findings) -> None:
 
 
 def _bits(found: Findings) -> None:
-    for executor, name, mode in [*product(CUDA, CHECKED, MODES), *product(CUDA[:1], ("ant",), MODES)]:
+    for executor, name, mode in [*product(CUDA, CHECKED, MODES), *product(CUDA[:1], ("ant", "console"), MODES)]:
         make = maker("cuda", executor)
         found.check(f"{executor}: {name}, {mode.name}", bits.same_as, CPU, make, name, _SIZES[name], 40, mode)
     for executor, name in product(CUDA, ("skirmish", "meadow", "hunt")):
@@ -259,6 +259,7 @@ def _trace(found: Findings) -> None:
 
 _HIDESEEK = tuple(("hideseek", executor) for executor in CUDA)
 _BODIES = ("bodies", CUDA[0]), ("ant", CUDA[0])
+_CONSOLES = ("console", CUDA[0]), ("console_ram", CUDA[0])
 STAGES = (
     Stage("smoke", "Memory on chip, one build, the CPU's bits, a fault, a capture.", _smoke, 100, 5, gate=True),
     Stage("build", "Every environment but those of bodies is compiled for every executor, and steps.", _build, 150),
@@ -281,12 +282,13 @@ STAGES = (
         builds=_BODIES,
         after_builds=True,
     ),
+    Stage("atari", "Consoles, drawn and not.", speed_stages.atari, 60, builds=_CONSOLES, after_builds=True),
     Stage(
         "bits",
         "Every executor gives the CPU's bits, in all autoreset modes.",
         _bits,
         180,
-        builds=(*_HIDESEEK, ("ant", CUDA[0])),
+        builds=(*_HIDESEEK, ("ant", CUDA[0]), _CONSOLES[0]),
     ),
     Stage("capture", "Steps and whole rollouts in the user's own CUDA graph.", _capture, 90, builds=_HIDESEEK),
     Stage("streams", "No call waits for the device; streams, threads, devices, several simulators.", _streams, 90),

@@ -30,7 +30,7 @@ def place(node: Node) -> Place:
     offsets, end = {}, 0
     if node.lanes > 1:
         most = CHIP_OF_WARP * (node.lanes // LANES["Warp"])
-        for column in node.workspaces:
+        for column in (column for column in node.workspaces if not column.lasting):
             size = -(-column.component.size // 16) * 16
             if end + size <= most:
                 offsets[column], end = end, end + size

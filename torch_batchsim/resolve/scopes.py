@@ -69,6 +69,7 @@ class Scope:
     resources: list[type[Component]] = field(init=False)
     scratch: list[type[Component]] = field(init=False)
     workspace: list[type[Component]] = field(init=False)
+    lasting: list[type[Component]] = field(init=False)
     kept: list[type[Component]] = field(init=False)
     enums: list[type[IntEnum]] = field(init=False)
     faults: list[str] = field(init=False)
@@ -80,13 +81,13 @@ class Scope:
         self.title = declaration.title
         self.prefix = f"{self.name}." if self.name else ""  # of names in Python
         self.constants, self.parameters = declaration.constants, declaration.parameters
-        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "kept", "enums"):
+        for what in ("archetypes", "singletons", "resources", "scratch", "workspace", "lasting", "kept", "enums"):
             setattr(self, what, self._listed(what))
         for archetype in self.archetypes:
             if not isinstance(archetype, Archetype):
                 raise SchemaError(f"{self.title}: archetypes must be Archetype(...) each, got {archetype!r}")
         self.components = self._listed("components") if isinstance(declaration, Library) else []
-        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "lasting", "kept"):
             for component in getattr(self, what):
                 check_component(component, f"{self.title}: {what}")
         if isinstance(declaration, Library):
@@ -95,7 +96,7 @@ class Scope:
             for bundle in declaration.bundles().values():
                 self.components += [c for c in bundle.components if c not in self.components]
             self.archetypes = [archetype.within(self.name) for archetype in self.archetypes]
-        for what in ("components", "singletons", "resources", "scratch", "workspace", "kept"):
+        for what in ("components", "singletons", "resources", "scratch", "workspace", "lasting", "kept"):
             setattr(self, what, [self._closed(component) for component in getattr(self, what)])
         self.archetypes = [archetype.of(map(self._closed, archetype.components)) for archetype in self.archetypes]
         self.faults, self.fault_texts = self._faults()

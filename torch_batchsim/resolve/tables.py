@@ -45,6 +45,7 @@ class Tables:
         self.resources: list[type[Component]] = [c for scope in declared for c in scope.resources]
         self.scratch: list[type[Component]] = [c for scope in declared for c in scope.scratch]
         self.workspace: list[type[Component]] = [c for scope in declared for c in scope.workspace]
+        self.lasting: list[type[Component]] = [c for scope in declared for c in scope.lasting]
         self.kept: list[type[Component]] = [c for scope in scopes for c in scope.kept]
         self.components = list(dict.fromkeys(c for scope in scopes for c in scope.all_components))
         in_tables = {component for archetype in self.archetypes for component in archetype.components}
@@ -54,7 +55,8 @@ class Tables:
         self._check_scratch(in_tables)
         self.columns = _numbered(self._columns())
         self.workspaces = _numbered(
-            Column(qualified_name(c), qualified_name(c), c, 1, singleton=True, workspace=True) for c in self.workspace
+            Column(*[qualified_name(c)] * 2, c, 1, singleton=True, workspace=True, lasting=c in self.lasting)
+            for c in self.workspace
         )
 
     @cached_property
@@ -102,6 +104,12 @@ class Tables:
                 raise SchemaError(
                     f"component {component.__name__} is workspace, which lasts for one system, and listed {where[0]}; "
                     "list it in workspace only, once"
+                )
+        for component in self.lasting:
+            if component not in self.workspace:
+                raise SchemaError(
+                    f"component {component.__name__} is lasting, which only workspace can be: name it in workspace "
+                    "too, or take it out of lasting"
                 )
 
     def _check_kept(self) -> None:

@@ -72,9 +72,62 @@ TBS_FUNCTION u64 bytes_of(u64 bits) {
 #endif
 }
 
+// Bits of what shows, of some columns: players with their missiles, and playfield and ball.
+template <class Bits>
+struct Layers {
+    Bits first_player, second_player, behind;
+};
+
+// `part` of the columns are drawn, `left` lie in the left half.
+template <class Bits>
+TBS_FUNCTION Layers<Bits> layers_of(const Tia &tia, Layers<Bits> lit, Bits field, Bits part, Bits left) {
+    const bool priority = tia.control >> 2 & 1, score = !priority && (tia.control >> 1 & 1);
+    lit.first_player &= part;
+    lit.second_player &= part;
+    lit.behind &= part;
+    if (priority) {
+        lit.first_player &= ~lit.behind;
+        lit.second_player &= ~lit.behind & ~lit.first_player;
+    } else if (score) {
+        left &= part;
+        lit.first_player |= field & left;
+        lit.second_player = (lit.second_player | (field & part & ~left)) & ~lit.first_player;
+        lit.behind &= ~(lit.first_player | lit.second_player);
+    } else {
+        lit.second_player &= ~lit.first_player;
+        lit.behind &= ~(lit.first_player | lit.second_player);
+    }
+    return lit;
+}
+
+// Colours of eight columns: the background, and by which bits the others differ from it.
+struct Paint {
+    u64 background, first_player, second_player, behind;
+
+    TBS_METHOD explicit Paint(const Tia &tia) {
+        const u64 every = 0x0101010101010101;
+        background = tia.colors[3] * every;
+        first_player = (tia.colors[0] * every) ^ background;
+        second_player = (tia.colors[1] * every) ^ background;
+        behind = (tia.colors[2] * every) ^ background;
+    }
+    // By the lowest eight bits of layers.
+    template <class Bits>
+    TBS_METHOD u64 differences(const Layers<Bits> &lit) const {
+        const u64 players = (first_player & bytes_of(lit.first_player)) ^ (second_player & bytes_of(lit.second_player));
+        return players ^ (behind & bytes_of(lit.behind));
+    }
+};
+
+TBS_FUNCTION u8 *picture_of(const auto &machine) {
+    return machine.pictures + machine.tia.picture * Constants::lines * WIDTH;
+}
+TBS_FUNCTION u8 *current_line(const auto &machine) { return picture_of(machine) + machine.tia.line * WIDTH; }
+
 // The background, then what is lit, eight columns at a time.
-TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
+TBS_CALLED void draw(const auto &machine, i32 first, i32 end) {
     const Tia &tia = machine.tia;
+    u8 *line = current_line(machine);
     const u8 color = tia.blanked ? 0 : tia.colors[3];
     if (end - first == WIDTH) {
         for (i32 x = 0; x < WIDTH; ++x) line[x] = color;
@@ -82,69 +135,64 @@ TBS_CALLED void draw(const Machine &machine, u8 *line, i32 first, i32 end) {
         for (i32 x = first; x < end; ++x) line[x] = color;
     }
     if (tia.blanked || !machine.on) return;
-    const u64 every = 0x0101010101010101, background = color * every;
-    const u64 pick0 = (tia.colors[0] * every) ^ background, pick1 = (tia.colors[1] * every) ^ background;
-    const u64 pick_field = (tia.colors[2] * every) ^ background;
-    const bool priority = tia.control >> 2 & 1, score = !priority && (tia.control >> 1 & 1);
+    const Paint paint(tia);
     for (i32 word = first >> 6; word <= (end - 1) >> 6; ++word) {
         const u64 part = part_of(first, end, word);
-        u64 first_player = machine.columns[PLAYER0].words[word] | machine.columns[MISSILE0].words[word];
-        u64 second_player = machine.columns[PLAYER1].words[word] | machine.columns[MISSILE1].words[word];
-        const u64 field = machine.columns[PLAYFIELD].words[word], ball = machine.columns[BALL].words[word];
-        u64 behind = field | ball;
+        const u64 first_player = machine.columns[PLAYER0].words[word] | machine.columns[MISSILE0].words[word];
+        const u64 second_player = machine.columns[PLAYER1].words[word] | machine.columns[MISSILE1].words[word];
+        const u64 field = machine.columns[PLAYFIELD].words[word], behind = field | machine.columns[BALL].words[word];
         u64 lit = (first_player | second_player | behind) & part;
         if (!lit) continue;
-        first_player &= part;
-        second_player &= part;
-        behind &= part;
-        if (priority) {
-            first_player &= ~behind;
-            second_player &= ~behind & ~first_player;
-        } else if (score) {
-            const u64 left = part_of(0, 80, word) & part;
-            first_player |= field & left;
-            second_player = (second_player | (field & part & ~left)) & ~first_player;
-            behind &= ~(first_player | second_player);
-        } else {
-            second_player &= ~first_player;
-            behind &= ~(first_player | second_player);
-        }
+        Layers<u64> layers{first_player, second_player, behind};
+        layers = layers_of(tia, layers, field, part, part_of(0, WIDTH / 2, word));
         for (u8 *to = line + 64 * word; lit; to += 8) {
-            if (lit & 0xFF) {
-                const u64 picked = (pick0 & bytes_of(first_player)) ^ (pick1 & bytes_of(second_player));
-                store_eight(to, load_eight(to) ^ picked ^ (pick_field & bytes_of(behind)));
-            }
+            if (lit & 0xFF) store_eight(to, load_eight(to) ^ paint.differences(layers));
             lit >>= 8;
-            first_player >>= 8;
-            second_player >>= 8;
-            behind >>= 8;
+            layers.first_player >>= 8;
+            layers.second_player >>= 8;
+            layers.behind >>= 8;
         }
     }
 }
 
-TBS_FUNCTION u8 *current_line(const Machine &machine) {
-    return machine.pictures + (machine.tia.picture * Constants::lines + machine.tia.line) * WIDTH;
+TBS_FUNCTION void draw_piece(auto &machine, i32 first, i32 end) {
+    draw(machine, first, end);
+    if (!machine.tia.comb) return;
+    u8 *line = current_line(machine);
+    for (i32 i = first; i < min(end, 8); ++i) line[i] = 0;
+}
+
+// The same of a strip, which is in memory once its last column is drawn.
+TBS_FUNCTION void draw_piece(Strip &strip, i32 first, i32 end) {
+    const Tia &tia = strip.tia;
+    const i32 low = max(first - strip.first, 0), high = min(end - strip.first, STRIP);
+    if (low >= high) return;
+    const u32 part = (0xFFu << low) & (0xFFu >> (STRIP - high)), *lit = strip.lit;
+    Layers<u32> layers{lit[PLAYER0] | lit[MISSILE0], lit[PLAYER1] | lit[MISSILE1], lit[PLAYFIELD] | lit[BALL]};
+    layers = layers_of(tia, layers, lit[PLAYFIELD], part, strip.first < WIDTH / 2 ? part : 0);
+    const Paint paint(tia);
+    const u64 drawn = bytes_of(part), combed = tia.comb && strip.first == 0;
+    const u64 pixels = tia.blanked || combed ? 0 : paint.background ^ paint.differences(layers);
+    strip.pixels = (strip.pixels & ~drawn) | (pixels & drawn);
+    if (high == STRIP) store_eight(current_line(strip) + strip.first, strip.pixels);
 }
 
 // The clocks [first, end) of a line.
-TBS_FUNCTION void piece(Machine &machine, i32 first, i32 end) {
+template <class Pass>
+TBS_FUNCTION void piece(Pass &machine, i32 first, i32 end) {
     if (end <= BLANK) return;
     Tia &tia = machine.tia;
     const i32 x = max(first - BLANK, 0), to = end - BLANK;
-    const bool may_collide = !tia.blanked && machine.pairs & ~u32{tia.collisions};
-    if (machine.dirty && (may_collide || machine.drawing)) update_columns(machine);
-    if (may_collide) collide(machine, x, to);
-    if (machine.drawing) {
-        u8 *line = current_line(machine);
-        draw(machine, line, x, to);
-        if (tia.comb) {
-            for (i32 i = x; i < min(to, 8); ++i) line[i] = 0;
-        }
+    const bool may_collide = Pass::collides && !tia.blanked && machine.pairs & ~u32{tia.collisions};
+    if (machine.dirty && (may_collide || machine.shows())) update_columns(machine);
+    if constexpr (Pass::collides) {
+        if (may_collide) collide(machine, x, to);
     }
+    if (machine.shows()) draw_piece(machine, x, to);
     if (tia.comb && x < 8 && to >= 8) tia.comb = 0;
 }
 
-TBS_FUNCTION void star_step(Machine &machine) {
+TBS_FUNCTION void star_step(auto &machine) {
     constexpr i32 moves[4] = {18, 33, 0, 17};
     Tia &tia = machine.tia;
     tia.star_phase = (tia.star_phase + 1) & 3;
@@ -154,7 +202,7 @@ TBS_FUNCTION void star_step(Machine &machine) {
     machine.dirty |= 1u << MISSILE0;
 }
 
-TBS_FUNCTION void end_line(Machine &machine) {
+TBS_FUNCTION void end_line(auto &machine) {
     Tia &tia = machine.tia;
     tia.left = LINE;
     tia.line += 1;
@@ -170,13 +218,14 @@ TBS_FUNCTION void end_line(Machine &machine) {
 }
 
 // Lines that are as the one before.
-TBS_FUNCTION void copy_line(Machine &machine) {
+TBS_FUNCTION void copy_line(const auto &machine) {
     u8 *to = current_line(machine);
     const u8 *from = to - WIDTH;
     for (i32 x = 0; x < WIDTH; ++x) to[x] = from[x];
 }
+TBS_FUNCTION void copy_line(const Strip &strip) { store_eight(current_line(strip) + strip.first, strip.pixels); }
 
-TBS_CALLED void draw_and_collide(Machine &machine, i32 clock) {
+TBS_CALLED void draw_and_collide(auto &machine, i32 clock) {
     Tia &tia = machine.tia;
     while (clock > tia.last + i32(tia.left)) {
         piece(machine, LINE - tia.left, LINE);
@@ -186,7 +235,7 @@ TBS_CALLED void draw_and_collide(Machine &machine, i32 clock) {
         while (clock > tia.last + LINE && !tia.comb && !tia.star) {
             if (first) {
                 piece(machine, 0, LINE);
-            } else if (machine.drawing) {
+            } else if (machine.shows()) {
                 copy_line(machine);
             }
             first = false;
@@ -200,7 +249,7 @@ TBS_CALLED void draw_and_collide(Machine &machine, i32 clock) {
 }
 
 // Moves the beam where it draws nothing and no objects can collide.
-TBS_FUNCTION void pass(Machine &machine, i32 clock) {
+TBS_FUNCTION void pass(auto &machine, i32 clock) {
     Tia &tia = machine.tia;
     constexpr i32 combed = BLANK + 8;
     while (clock > tia.last + i32(tia.left)) {
@@ -214,16 +263,16 @@ TBS_FUNCTION void pass(Machine &machine, i32 clock) {
     tia.last = clock;
 }
 
-TBS_CALLED void move_beam(Machine &machine) {
+TBS_CALLED void move_beam(auto &machine) {
     const Tia &tia = machine.tia;
     const i32 clock = min(machine.due, machine.stop);
     if (clock <= tia.last) return;
     if (machine.changed) {
         machine.changed = false;
         machine.on = objects_on(tia);
-        machine.pairs = pairs_of(machine.on);
+        machine.pairs = machine.collides ? pairs_of(machine.on) : 0;
     }
-    if (machine.drawing || (machine.pairs & ~u32{tia.collisions})) {
+    if (machine.shows() || (machine.pairs & ~u32{tia.collisions})) {
         draw_and_collide(machine, clock);
     } else {
         pass(machine, clock);
@@ -231,7 +280,7 @@ TBS_CALLED void move_beam(Machine &machine) {
 }
 
 // Lets the beam reach `due`. While that lies in the blank of its line, there is nothing to see and time to do so later.
-TBS_FUNCTION void catch_up(Machine &machine) {
+TBS_FUNCTION void catch_up(auto &machine) {
     const Tia &tia = machine.tia;
     if (machine.due - tia.last > i32(tia.left) - WIDTH) move_beam(machine);
 }

@@ -22,7 +22,11 @@ TBS_FUNCTION void begin_lines(Machine &machine) {
 
 TBS_FUNCTION void blank_pictures(Machine &machine) {
     if (!machine.pictures) return;
-    for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
+    if (machine.logs) {
+        empty_log(machine, true);
+    } else {
+        for (i32 i = 0; i < 2 * Constants::lines * WIDTH; ++i) machine.pictures[i] = 0;
+    }
 }
 
 // Switches the console on: `draw` is a number of the console's generator. RAM stays as it is.
@@ -63,29 +67,27 @@ TBS_FUNCTION void begin_frame(Machine &machine) {
     }
 }
 
-// After too many instructions: what the beam has not reached turns grey, once.
-TBS_FUNCTION void grey_rest(Machine &machine, i32 line) {
-    if (!machine.pictures) return;
-    for (i32 y = max(line, 0); y < machine.facts.lines; ++y) {
-        u8 *to = machine.pictures + (machine.tia.picture * Constants::lines + y) * WIDTH;
-        for (i32 x = 0; x < WIDTH; ++x) to[x] = (to[x] & 15) >> 1;
-    }
-}
-
 // Runs a frame. Returns whether its picture is complete: else lines show what they did two frames before.
 TBS_CALLED bool run_frame(Machine &machine) {
     Tia &tia = machine.tia;
     if (!tia.unfinished) begin_frame(machine);
     plug_in(machine);
     begin_clocks(machine);
+    if (machine.logs && machine.drawing) open_frame(machine);
     execute(machine);
     catch_up(machine);
     const i32 lines = (3 * machine.cpu.cycle - tia.frame) / LINE;
+    // After too many instructions what the beam has not reached turns grey, once.
+    const i32 grey = machine.over || tia.unfinished ? NEVER : lines - machine.facts.first_line;
+    if (machine.logs) {
+        log_end(machine, grey);
+    } else if (machine.pictures) {
+        grey_rest(picture_of(machine), grey, machine.facts.lines, 0, WIDTH);
+    }
     if (machine.over) {
         tia.lines = u16(lines);
         tia.unfinished = 0;
     } else {
-        if (!tia.unfinished) grey_rest(machine, lines - machine.facts.first_line);
         tia.unfinished = u16(min(tia.unfinished + 1, MOST_UNFINISHED));
     }
     return tia.last == machine.stop;

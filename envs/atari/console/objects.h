@@ -37,6 +37,16 @@ TBS_FUNCTION void wrap(Columns &columns) {
     columns.words[2] &= 0xFFFFFFFF;
 }
 
+// The same of a strip.
+TBS_FUNCTION void put(StripColumns &columns, u64 bits, u32 x) {
+    const u32 low = u32(bits);
+    const i32 shift = i32(x >= WIDTH ? x - WIDTH : x) - columns.first, wrapped = shift - WIDTH;
+    if (shift >= 0 && shift < STRIP) columns.bits |= low << shift;
+    if (shift < 0 && shift > -32) columns.bits |= low >> -shift;
+    if (wrapped > -32) columns.bits |= low >> -wrapped;
+}
+TBS_FUNCTION void wrap(StripColumns &columns) { columns.bits &= (1u << STRIP) - 1; }
+
 // The offsets of copies 1 and 2 by NUSIZ; 0: none.
 TBS_FUNCTION u32 second_copy(u32 mode) {
     return mode == 1 || mode == 3 ? 16 : mode == 2 || mode == 6 ? 32 : mode == 4 ? 64 : 0;
@@ -60,8 +70,9 @@ TBS_FUNCTION u32 objects_on(const Tia &tia) {
     return on;
 }
 
-TBS_FUNCTION Columns copies(u64 bits, u32 x, u32 mode, bool first) {
-    Columns columns{};
+// Where an object shows, of the columns that `columns` has, a whole line or a strip; none of them is set before.
+template <class Some>
+TBS_FUNCTION Some copies(Some columns, u64 bits, u32 x, u32 mode, bool first) {
     const u32 second = second_copy(mode), third = third_copy(mode);
     if (first) put(columns, bits, x);
     if (second) put(columns, bits, x + second);
@@ -70,65 +81,60 @@ TBS_FUNCTION Columns copies(u64 bits, u32 x, u32 mode, bool first) {
     return columns;
 }
 
-TBS_FUNCTION Columns player_columns(const Tia &tia, u32 player) {
+template <class Some>
+TBS_FUNCTION Some player_columns(Some none, const Tia &tia, u32 player) {
     const u32 graphics = graphics_of(tia, player), mode = tia.copies[player] & 7;
     const u32 bits = tia.reflected[player] ? graphics : reversed(graphics);
     const bool first = !tia.skip_first[player];
-    if (mode == 5) return copies(twice(bits), u32(tia.x[player]) + 1, mode, first);
-    if (mode == 7) return copies(four_times(bits), u32(tia.x[player]) + 1, mode, first);
-    return copies(bits, tia.x[player], mode, first);
+    if (mode == 5) return copies(none, twice(bits), u32(tia.x[player]) + 1, mode, first);
+    if (mode == 7) return copies(none, four_times(bits), u32(tia.x[player]) + 1, mode, first);
+    return copies(none, bits, tia.x[player], mode, first);
 }
 
-TBS_FUNCTION Columns missile_columns(const Tia &tia, u32 missile) {
+template <class Some>
+TBS_FUNCTION Some missile_columns(Some none, const Tia &tia, u32 missile) {
     u32 width = 1u << (tia.copies[missile] >> 4 & 3);
     if (missile == 0 && tia.star_shape == 1 && width < 2) width = 2;
     const u64 bits = (u64{1} << width) - 1;
-    return copies(bits, tia.x[MISSILE0 + missile], tia.copies[missile] & 7, true);
+    return copies(none, bits, tia.x[MISSILE0 + missile], tia.copies[missile] & 7, true);
 }
 
-TBS_FUNCTION Columns ball_columns(const Tia &tia) {
+template <class Some>
+TBS_FUNCTION Some ball_columns(Some none, const Tia &tia) {
     const u64 bits = (u64{1} << (1u << (tia.control >> 4 & 3))) - 1;
-    return copies(bits, tia.x[BALL], 0, true);
+    return copies(none, bits, tia.x[BALL], 0, true);
 }
 
-// Twenty cells of four columns in the left half, again or reversed in the right one.
-TBS_FUNCTION Columns playfield_columns(const Tia &tia) {
+// Twenty cells of four columns in each half.
+TBS_FUNCTION void put_cells(Columns &columns, u32 left, u32 right) {
+    columns.words[0] = four_times(left & 0xFFFF);
+    columns.words[1] = four_times(left >> 16) | four_times(right & 0xFFF) << 16;
+    columns.words[2] = four_times(right >> 12);
+}
+TBS_FUNCTION void put_cells(StripColumns &columns, u32 left, u32 right) {
+    const u32 half = WIDTH / 2, first = u32(columns.first);
+    const u32 cells = first < half ? left >> first / 4 : right >> (first - half) / 4;
+    columns.bits = (cells & 1) * 0x0F | (cells & 2) * 0x78;
+}
+
+// The left half, and it again or reversed.
+template <class Some>
+TBS_FUNCTION Some playfield_columns(Some columns, const Tia &tia) {
     const u32 low = tia.playfield[0] >> 4, middle = reversed(tia.playfield[1]), high = tia.playfield[2];
     const u32 cells = low | middle << 4 | high << 12;
     const u32 mirrored = reversed(high) | u32(tia.playfield[1]) << 8 | (reversed(tia.playfield[0]) & 15) << 16;
     const u32 right = tia.mirrored ? mirrored : cells;
-    Columns columns;
-    columns.words[0] = four_times(cells & 0xFFFF);
-    columns.words[1] = four_times(cells >> 16) | four_times(right & 0xFFF) << 16;
-    columns.words[2] = four_times(right >> 12);
-    columns.words[3] = 0;
+    put_cells(columns, cells, right);
     return columns;
 }
 
 // These objects look different, and it may be that they show now, or do no more.
-TBS_FUNCTION void touch(Machine &machine, u32 objects) {
+TBS_FUNCTION void touch(auto &machine, u32 objects) {
     machine.dirty |= objects;
     machine.changed = true;
 }
 
-TBS_CALLED void update_columns(Machine &machine) {
-    const Tia &tia = machine.tia;
-    const u32 dirty = machine.dirty;
-    const Columns none{};
-    for (u32 i = 0; i < 2; ++i) {
-        if (dirty >> (PLAYER0 + i) & 1) {
-            machine.columns[PLAYER0 + i] = machine.on >> (PLAYER0 + i) & 1 ? player_columns(tia, i) : none;
-        }
-        if (dirty >> (MISSILE0 + i) & 1) {
-            machine.columns[MISSILE0 + i] = machine.on >> (MISSILE0 + i) & 1 ? missile_columns(tia, i) : none;
-        }
-    }
-    if (tia.star_shape == 2) machine.columns[MISSILE0] = none;  // hidden for this line
-    if (dirty >> BALL & 1) machine.columns[BALL] = machine.on >> BALL & 1 ? ball_columns(tia) : none;
-    if (dirty >> PLAYFIELD & 1) {
-        machine.columns[PLAYFIELD] = machine.on >> PLAYFIELD & 1 ? playfield_columns(tia) : none;
-    }
-    machine.dirty = 0;
+TBS_FUNCTION void find_several(Machine &machine) {
     for (u32 word = 0; word < 4; ++word) {
         u64 any = 0, several = 0;
         TBS_UNROLL
@@ -138,4 +144,26 @@ TBS_CALLED void update_columns(Machine &machine) {
         }
         machine.several.words[word] = several;
     }
+}
+
+template <class Pass>
+TBS_CALLED void update_columns(Pass &machine) {
+    const Tia &tia = machine.tia;
+    const u32 dirty = machine.dirty;
+    const auto none = machine.none();
+    for (u32 i = 0; i < 2; ++i) {
+        if (dirty >> (PLAYER0 + i) & 1) {
+            machine.show(PLAYER0 + i, machine.on >> (PLAYER0 + i) & 1 ? player_columns(none, tia, i) : none);
+        }
+        if (dirty >> (MISSILE0 + i) & 1) {
+            machine.show(MISSILE0 + i, machine.on >> (MISSILE0 + i) & 1 ? missile_columns(none, tia, i) : none);
+        }
+    }
+    if (tia.star_shape == 2) machine.show(MISSILE0, none);  // hidden for this line
+    if (dirty >> BALL & 1) machine.show(BALL, machine.on >> BALL & 1 ? ball_columns(none, tia) : none);
+    if (dirty >> PLAYFIELD & 1) {
+        machine.show(PLAYFIELD, machine.on >> PLAYFIELD & 1 ? playfield_columns(none, tia) : none);
+    }
+    machine.dirty = 0;
+    if constexpr (Pass::collides) find_several(machine);
 }

@@ -5,9 +5,9 @@
 TBS_FUNCTION i32 clock_of_line(const Tia &tia, i32 clock) { return i32(u32(clock - tia.frame) % u32(LINE)); }
 
 // The beam sees the registers as they are up to this clock, whatever changes now.
-TBS_FUNCTION void hold_until(Machine &machine, i32 clock) { machine.due = max(machine.due, clock); }
+TBS_FUNCTION void hold_until(auto &machine, i32 clock) { machine.due = max(machine.due, clock); }
 
-TBS_FUNCTION void change(Machine &machine, u32 objects) {
+TBS_FUNCTION void change(auto &machine, u32 objects) {
     catch_up(machine);
     touch(machine, objects);
 }
@@ -32,7 +32,7 @@ TBS_FUNCTION Motions motions_at(i32 cycle) {
     return {0, 0, 0};
 }
 
-TBS_CALLED void move_objects(Machine &machine, i32 clock) {
+TBS_CALLED void move_objects(auto &machine, i32 clock) {
     Tia &tia = machine.tia;
     const i32 cycle = clock_of_line(tia, clock) / 3;
     hold_until(machine, clock);
@@ -58,7 +58,7 @@ TBS_CALLED void move_objects(Machine &machine, i32 clock) {
 }
 
 // RESP: whether the first copy shows on this line depends on where the new place falls on the old copies.
-TBS_CALLED void place_player(Machine &machine, u32 player, i32 clock) {
+TBS_CALLED void place_player(auto &machine, u32 player, i32 clock) {
     Tia &tia = machine.tia;
     const i32 h = clock_of_line(tia, clock), x = h < BLANK ? 3 : (h - BLANK + 5) % WIDTH;
     const u32 mode = tia.copies[player] & 7;
@@ -79,7 +79,7 @@ TBS_CALLED void place_player(Machine &machine, u32 player, i32 clock) {
 }
 
 // RESM and RESBL, with the places that a recent HMOVE disturbs.
-TBS_CALLED void place_small(Machine &machine, u32 object, i32 clock) {
+TBS_CALLED void place_small(auto &machine, u32 object, i32 clock) {
     Tia &tia = machine.tia;
     const i32 h = clock_of_line(tia, clock), since = clock - tia.moved;
     hold_until(machine, object == BALL ? clock : clock + 8);
@@ -108,13 +108,13 @@ TBS_FUNCTION void keep_graphics(Tia &tia, u8 value) {
 }
 
 template <u32 player>
-TBS_CALLED void change_graphics(Machine &machine, u32 objects, u8 value) {
+TBS_CALLED void change_graphics(auto &machine, u32 objects, u8 value) {
     change(machine, objects);
     keep_graphics<player>(machine.tia, value);
 }
 
 template <u32 player>
-TBS_CALLED void set_graphics(Machine &machine, u8 value, i32 clock) {
+TBS_CALLED void set_graphics(auto &machine, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     constexpr u32 other = 1 - player;
     hold_until(machine, clock + 1);
@@ -127,29 +127,29 @@ TBS_CALLED void set_graphics(Machine &machine, u8 value, i32 clock) {
 }
 
 // A register of one byte that objects depend on.
-TBS_CALLED void set(Machine &machine, u8 &byte, u8 value, u32 objects, i32 clock) {
+TBS_CALLED void set(auto &machine, u8 &byte, u8 value, u32 objects, i32 clock) {
     hold_until(machine, clock);
     if (byte == value) return;
     change(machine, objects);
     byte = value;
 }
 
-TBS_CALLED void set_playfield(Machine &machine, u32 part, u8 value, i32 clock) {
+TBS_CALLED void set_playfield(auto &machine, u32 part, u8 value, i32 clock) {
     const u32 cycle = u32(clock - machine.tia.frame) / 3 & 3;  // as in the line, which has 76
     const i32 later = 0x3254 >> (4 * cycle) & 15;              // by the cycle 4, 5, 2, 3
     set(machine, machine.tia.playfield[part], value, 1u << PLAYFIELD, clock + later);
 }
 
-TBS_CALLED void set_color(Machine &machine, u32 which, u8 value, i32 clock) {
+TBS_CALLED void set_color(auto &machine, u32 which, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock);
     value = (value & 0xFE) | (machine.facts.pal && (tia.lines & 1));
     if (tia.colors[which] == value) return;
-    if (machine.drawing) catch_up(machine);
+    if (machine.shows()) catch_up(machine);
     tia.colors[which] = value;
 }
 
-TBS_CALLED void set_control(Machine &machine, u8 value, i32 clock) {
+TBS_CALLED void set_control(auto &machine, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock);
     if (tia.control == value) return;
@@ -161,7 +161,7 @@ TBS_CALLED void set_control(Machine &machine, u8 value, i32 clock) {
     }
 }
 
-TBS_CALLED void set_copies(Machine &machine, u32 player, u8 value, i32 clock) {
+TBS_CALLED void set_copies(auto &machine, u32 player, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock + 8);
     if (tia.copies[player] == value && !tia.skip_first[player] && !tia.star_shape) return;
@@ -172,7 +172,7 @@ TBS_CALLED void set_copies(Machine &machine, u32 player, u8 value, i32 clock) {
 }
 
 // RESMP: a missile that is released lies in the middle of its player.
-TBS_CALLED void lock_missile(Machine &machine, u32 missile, u8 locked, i32 clock) {
+TBS_CALLED void lock_missile(auto &machine, u32 missile, u8 locked, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock);
     if (tia.locked[missile] == locked && !tia.star_shape) return;
@@ -185,7 +185,7 @@ TBS_CALLED void lock_missile(Machine &machine, u32 missile, u8 locked, i32 clock
     if (missile == 0) tia.star_shape = 0;
 }
 
-TBS_CALLED void set_motion(Machine &machine, u32 object, u8 value, i32 clock) {
+TBS_CALLED void set_motion(auto &machine, u32 object, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock);
     if (object == MISSILE0 && clock == tia.moved + 63 && tia.motion[object] == 7 && value == 6) {
@@ -196,7 +196,7 @@ TBS_CALLED void set_motion(Machine &machine, u32 object, u8 value, i32 clock) {
     tia.motion[object] = value;
 }
 
-TBS_CALLED void set_blank(Machine &machine, u8 value, i32 cycle) {
+TBS_CALLED void set_blank(auto &machine, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     hold_until(machine, 3 * cycle + 1);
     const u8 blanked = value >> 1 & 1, dumped = value >> 7;
@@ -206,7 +206,7 @@ TBS_CALLED void set_blank(Machine &machine, u8 value, i32 cycle) {
     tia.dumped = dumped;
 }
 
-TBS_CALLED void set_sync(Machine &machine, u8 value, i32 clock) {
+TBS_CALLED void set_sync(auto &machine, u8 value, i32 clock) {
     Tia &tia = machine.tia;
     hold_until(machine, clock);
     if (value & 2) {
@@ -217,7 +217,7 @@ TBS_CALLED void set_sync(Machine &machine, u8 value, i32 clock) {
     }
 }
 
-TBS_CALLED void clear_collisions(Machine &machine, i32 clock) {
+TBS_CALLED void clear_collisions(auto &machine, i32 clock) {
     hold_until(machine, clock);
     catch_up(machine);
     machine.tia.collisions = 0;
@@ -230,9 +230,11 @@ TBS_FUNCTION i32 next_line(const Machine &machine, i32 cycle) {
 }
 
 // All registers but WSYNC.
-TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
+template <class Pass>
+TBS_CALLED void write_tia(Pass &machine, u32 number, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     const i32 clock = 3 * cycle;
+    if constexpr (Pass::logs) log_write(machine, number, value, cycle);
     switch (number) {
         case 0x00: return set_sync(machine, value, clock);
         case 0x01: return set_blank(machine, value, cycle);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,17 +70,37 @@ def atari(**options: Any) -> atari_env.Atari:
         return atari_env.Atari(game="superman", **given)
 
 
+def thinking_rom(loops: int) -> bytes:
+    """Colours change with each frame, also in the middle of a line; in every fourth it then counts for longer than a
+    frame, in loops of some 33,000 instructions."""
+
+    def wait(lines: int) -> list[int]:
+        return [LDX, lines, STA, WSYNC, 0xCA, 0xD0, 0xFB]
+
+    top = [0xE6, 0x80, 0xA5, 0x80, STA, 0x09]
+    middle = [*[0xEA] * 14, 0xA5, 0x80, 0x49, 0xF0, STA, 0x09]
+    count = [LDX, 0x40, 0xA0, 0, 0x88, 0xD0, 0xFD, 0xCA, 0xD0, 0xF8] * loops
+    think = [0xA5, 0x80, 0x29, 3, 0xD0, len(count), *count]
+    return rom(INIT, [*top, *wait(60), *middle, *think, *wait(160)])
+
+
+@contextmanager
+def plays(data: bytes, **changes: Any) -> Iterator[None]:
+    """Superman is a game with this ROM, and with other facts."""
+    facts = replace(GAMES["superman"], **{"mapper": "4K", **changes})
+    with (
+        mock.patch.object(atari_env, "read_rom", lambda name, path: data),
+        mock.patch.object(atari_env, "facts_of", lambda name: facts),
+    ):
+        yield
+
+
 def console(
     data: bytes, num_worlds: int = 1, pal: bool = False, mapper: str = "4K", **options: Any
 ) -> torch_batchsim.TorchVectorEnv:
     """Worlds that play the ROM as if it were Superman's, which has no modes and ends for a certain byte only."""
     vector = {"num_threads": 1, "autoreset_mode": "Disabled", "obs": "ram", "pictures": True, **AS_ALE}
-    facts = replace(GAMES["superman"], pal=pal, mapper=mapper)
-    with (
-        mock.patch.object(atari_env, "read_rom", lambda name, path: data),
-        mock.patch.object(atari_env, "facts_of", lambda name: facts),
-        warnings.catch_warnings(),
-    ):
+    with plays(data, pal=pal, mapper=mapper), warnings.catch_warnings():
         warnings.simplefilter("error")
         return torch_batchsim.make_vec(atari_env.Atari, game="superman", num_worlds=num_worlds, **{**vector, **options})
 

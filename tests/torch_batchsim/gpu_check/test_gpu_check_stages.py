@@ -80,11 +80,11 @@ def test_long_builds_are_made_in_the_background(
 
     monkeypatch.setattr(tools, "run_apart", build)
     expect_passed(pretended("build"))
-    assert not {"hideseek", "hunt", "ant"} & {name for name, *_ in limits}
+    assert not {"hideseek", "hunt", "ant", "console", "console_ram"} & {name for name, *_ in limits}
     assert set(limits.values()) == {90.0}
     background = {job for stage in stages.STAGES for job in stage.builds}
     hideseek = {("hideseek", executor) for executor in EXECUTORS["cuda"]}
-    assert background == hideseek | {("ant", "graph"), ("bodies", "graph")}
+    assert background == hideseek | {(name, "graph") for name in ("ant", "bodies", "console", "console_ram")}
 
 
 @pytest.mark.full
@@ -262,6 +262,10 @@ def test_stages_of_figures(
     expect_passed(found)
     assert len(found.found["tables"]["Steps of bodies"]) == len(found.found["tables"]["Steps of ant"]) == 2
     assert found.found["notes"][0].startswith("Goal: 20 M world steps/s")
+    monkeypatch.setattr(speed_stages, "_CONSOLES", (3,))
+    found = pretended("atari")
+    expect_passed(found)
+    assert len(found.found["tables"]["Steps of console"]) == len(found.found["tables"]["Steps of console_ram"]) == 1
     for name in ("cartpole", "hanabi", "swarm"):
         found = Findings(tmp_path / name, time.time() + 1000)
         speed_stages._speed(found, name, (3, 4))

@@ -251,6 +251,35 @@ def test_what_is_left_from_before_is_found(target: Target, tmp_path: Path, monke
     assert (sim.tensor("Sum.x") < 8).all()
 
 
+LASTING = """
+TBS_SYSTEM void leave(World &world, Pile &pile, Sum &sum) {
+    for (u32 i = 0; i < 3; ++i) pile.byte[i] = u8(sum.x + i32(i));
+}
+TBS_SYSTEM void find(World &world, Pile &pile, Sum &sum, Warp &warp) {
+    const u32 found = warp.sum(3, [&](u32 i) { return u32(pile.byte[i]); });
+    warp.once([&] { sum.x = i32(found); });
+}
+"""
+
+
+EXECUTORS = [("graph", True), ("megakernel", True), ("per_world", False)]
+
+
+@pytest.mark.parametrize(("executor", "lasts"), full_but(["graph"], EXECUTORS))
+def test_what_lasts_is_left_for_later_systems(
+    executor: str, lasts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CUDA, in rows; other workspace holds other bytes in each system."""
+    made = environment(tmp_path, LASTING, step=TaskGraph("leave", "find"), lasting=[PILE] if lasts else [])
+    monkeypatch.setitem(COMPILED, "lasting", lambda: made)
+    sim = Simulator(made, 5, _library=library("lasting", Target("cuda", executor), "-include", str(EMULATION)))
+    assert not lasts or "workspace_Pile" in sim.memory.others
+    sim.reset(seed=0)
+    sim.tensor("Sum.x").copy_(torch.arange(5))
+    sim.step()
+    assert torch.equal(sim.tensor("Sum.x").long(), 3 * torch.arange(5) + 3) == lasts
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 

@@ -129,7 +129,10 @@ def stages_of_superman() -> Iterator[Stage]:
             lambda ram: columns(
                 at(ram, room), at(ram, x) >> 2, at(ram, y) >> 4, at(ram, carried), there(ram, 4), holds_piece(ram)
             ),
-            lambda ram, count=count: (there(ram, 4) >= count) & (at(ram, carried) == free) | whole(ram),  # type: ignore[misc]
+            lambda ram, count=count: (
+                whole(ram)  # type: ignore[misc]
+                | (there(ram, 4) >= count) & (at(ram, carried) == free)
+            ),
             STAND * 3 + WALK,
             lambda cells, count=count: np.where(  # type: ignore[misc]
                 (cells[:, 0] != 0x18) | (cells[:, 4] < count - 1), 0.01, np.where(cells[:, 5] > 0, 3.0, 1.0)
@@ -205,12 +208,40 @@ def stages_of_video_chess() -> Iterator[Stage]:
         )
 
 
+def stages_of_backgammon() -> Iterator[Stage]:
+    """Bears off all pieces. With difficulty 0, ale-py's unless another is chosen, the computer does not answer."""
+    points = {0x87: 25, 0x95: 25, 0x8E: 40}  # pips of each; of the bars, and of the wrong way out
+    for i in range(6):
+        points |= {0x81 + i: 1 + i, 0x88 + i: 7 + i, 0x8F + i: 24 - i, 0x96 + i: 18 - i}
+    places, pips = [address & 0x7F for address in points], np.array(list(points.values()))
+
+    def signed(ram: Array) -> Array:
+        return ram.astype(np.uint8).astype(np.int8).astype(int)
+
+    def own(ram: Array) -> Array:
+        return np.maximum(-signed(ram[:, places]), 0) @ pips
+
+    def whole(ram: Array) -> Array:
+        pieces = signed(ram[:, :0x1C])
+        return (np.maximum(-pieces, 0).sum(1) == 15) & (np.maximum(pieces, 0).sum(1) == 15)
+
+    for left in [*range(162, 19, -5), *range(19, -1, -1)]:
+        yield Stage(
+            lambda ram: ram[:, [*range(0x1C), 0x44, 0x45, 0x46, 0x48, 0x6F]],
+            lambda ram, left=left: (own(ram) <= left) & whole(ram),  # type: ignore[misc]
+            [0, 0, 1, 3, 4],
+            longest=16,
+            span=400,
+        )
+
+
 STAGES: dict[str, Callable[[], Iterator[Stage]]] = {
     "adventure": stages_of_adventure,
     "superman": stages_of_superman,
     "video_cube": stages_of_video_cube,
     "video_checkers": stages_of_video_checkers,
     "video_chess": stages_of_video_chess,
+    "backgammon": stages_of_backgammon,
 }
 Node = tuple["Node | None", list[int]]  # the state before, and actions since
 

@@ -235,6 +235,17 @@ def stages_of_backgammon() -> Iterator[Stage]:
         )
 
 
+def stages_of_earthworld() -> Iterator[Stage]:
+    """Rooms and what lies in them, until a clue shows."""
+    yield Stage(
+        lambda ram: np.concatenate([ram[:, 0x03:0x13], ram[:, [0x25, 0x26]] >> 4], 1),
+        lambda ram: np.zeros(len(ram), bool),
+        [0, *FIRE * 2, *WALK],
+        longest=30,
+        span=300,
+    )
+
+
 STAGES: dict[str, Callable[[], Iterator[Stage]]] = {
     "adventure": stages_of_adventure,
     "superman": stages_of_superman,
@@ -242,6 +253,7 @@ STAGES: dict[str, Callable[[], Iterator[Stage]]] = {
     "video_checkers": stages_of_video_checkers,
     "video_chess": stages_of_video_chess,
     "backgammon": stages_of_backgammon,
+    "earthworld": stages_of_earthworld,
 }
 Node = tuple["Node | None", list[int]]  # the state before, and actions since
 

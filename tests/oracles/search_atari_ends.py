@@ -103,7 +103,7 @@ def stages_of_superman() -> Iterator[Stage]:
     def whole(ram: Array) -> Array:
         return at(ram, 0xC7) == 0x18
 
-    yield Stage(lambda ram: place(ram, at(ram, 0xEC)), lambda ram: at(ram, 0xEC) == 0xAA, [3], longest=20)
+    yield Stage(lambda ram: place(ram, at(ram, 0xEC)), lambda ram: at(ram, 0xEC) == 0xAA, [3], span=900)
     yield Stage(place, lambda ram: (at(ram, 0x9F) & 0x40) == 0, WALK)
     for count in range(1, 7):
         yield Stage(

@@ -216,6 +216,7 @@ struct Processor {
     TBS_METHOD void put_tia(u32 address, u32 value, bool after_read) {
         const u32 number = address & 0x3F;
         if (cycle >= machine.cycle_limit) [[unlikely]] {
+            hold_until(machine, 3 * cycle);  // writes that change nothing else let the beam wait
             machine.over = true;
             left = 0;
         }

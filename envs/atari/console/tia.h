@@ -230,7 +230,7 @@ TBS_FUNCTION i32 next_line(const Machine &machine, i32 cycle) {
 }
 
 // All registers but WSYNC.
-TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
+TBS_FUNCTION void write_register(Machine &machine, u32 number, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     const i32 clock = 3 * cycle;
     switch (number) {
@@ -284,6 +284,10 @@ TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
         case 0x2C: return clear_collisions(machine, clock);
         default: break;
     }
+}
+
+TBS_CALLED void write_tia(Machine &machine, u32 number, u8 value, i32 cycle) {
+    write_register(machine, number, value, cycle);
 }
 
 // Whether the capacitor of a paddle has charged since the end of VBLANK's dump; resistance in ohms.

@@ -37,6 +37,8 @@ Options, with their defaults:
 - ``start`` (``"noop"``): each episode begins with other bytes in RAM, drawn by the world; ``"cached"``: as one of 32
   such consoles, which have started before; ``"ale"``: with the bytes of ale-py, in the order of its episodes
 - ``format`` (``"auto"``: the game's, as ale-py finds it): ``"ntsc"`` or ``"pal"``, the television's palette and lines
+- ``compiled`` (False): compiles ROMs on CPU. Frames take less time, Seaquest's a third to a half, with the same
+  results; g++ takes 10 to 40 s longer for each game. CUDA interprets ROMs in any case
 - ``pictures`` (False): with ``obs="ram"``, keeps pictures, which ``render`` needs
 """
 
@@ -72,6 +74,7 @@ from torch_batchsim import (
     u32,
 )
 
+from .compiled import Plugged, Program, definitions
 from .games import Action, Title
 from .games import game as facts_of
 from .palette import palette
@@ -247,6 +250,7 @@ class Atari(Environment):
         difficulty: int | None = None,
         rom: str | PathLike[str] | None = None,
         pictures: bool = False,
+        compiled: bool = False,
         **options: Any,
     ) -> None:
         """
@@ -255,6 +259,7 @@ class Atari(Environment):
             mode, difficulty: as ale-py numbers them; the first mode and 0 by default.
             rom: a ROM's path, or a folder's; ale-py's by default.
             pictures: with ``obs="ram"`` too.
+            compiled: ROMs, on CPU.
             options: as declared by ``constants`` and ``parameters``.
 
         Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, ImportError without ale-py.
@@ -263,6 +268,9 @@ class Atari(Environment):
         if not names:
             raise ValueError("game must be one name or a list of at least one, got an empty list")
         super().__init__(game=", ".join(names), **options)
+        if not isinstance(compiled, bool):
+            raise TypeError(f"option compiled must be True or False, got {compiled!r}")
+        self.compiled = compiled  # not a constant: a state may go from compiled ROMs to interpreted ones
         self.games = tuple(facts_of(name) for name in names)
         if self.constants.format != "auto":
             self.games = tuple(replace(one, pal=self.constants.format == "pal") for one in self.games)
@@ -304,9 +312,17 @@ class Atari(Environment):
             "difficulty": "of the game, 0 by default",
             "rom": "a ROM's path, or a folder's; ale-py's by default",
             "pictures": "keeps pictures, with obs='ram' too",
+            "compiled": "compiles ROMs, on CPU",
         }
 
     # ---- the declaration ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def definitions(self) -> str:
+        if not self.compiled:
+            return ""
+        plugged = (Plugged(one.mapper.removesuffix("SC").replace("2K", "4K"), one.cartridge_ram) for one in self.games)
+        return definitions([Program(rom.tobytes(), each) for rom, each in zip(self.roms, plugged, strict=True)])
 
     @property
     def systems(self) -> tuple[str, ...]:

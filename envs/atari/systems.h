@@ -118,7 +118,8 @@ TBS_SYSTEM void begin(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Ca
                       const Starts &starts, const Generator &generator, const Cache &cache, Log &log) {
     Random &random = world.random();
     const u32 which = world.id % Constants::games;
-    Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture)};
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plugs.games[which], roms.bytes[which], pictures_of(picture),
+                    which};
     machine.drawing = Constants::pictures;
     begin_log(machine, log);
     Play play{machine, game, machine.facts.mode, machine.facts.difficulty, true, random};
@@ -163,7 +164,7 @@ TBS_SYSTEM void play(World &world, Cpu &cpu, Ram &ram, Riot &riot, Tia &tia, Car
     Random &random = world.random();
     const u32 which = world.id % Constants::games;
     const Plug &plug = plugs.games[which];
-    Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture)};
+    Machine machine{cpu, ram, riot, tia, cartridge, extra, plug, roms.bytes[which], pictures_of(picture), which};
     begin_log(machine, log);
     Play play{machine, game, plug.mode, plug.difficulty, true, random};
     const u32 chosen = plug.actions[u32(choice.action) % 18];

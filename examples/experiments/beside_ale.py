@@ -49,6 +49,8 @@ class Options:
     """CPU time of a turn."""
     runs: int = 7
     """Turns of each; a figure is the median of all."""
+    compiled: bool = False
+    """Compile the games' ROMs."""
     json: Path = Path("runs/bench-ale.json")
     """File for the figures."""
 
@@ -97,8 +99,9 @@ def ale_py(game: str) -> Play:
     return play
 
 
-def contenders(game: str, num_worlds: int) -> dict[str, Play]:
-    return {"ale_py": ale_py(game), **{name: ours(game, num_worlds, options) for name, options in OURS.items()}}
+def contenders(game: str, num_worlds: int, compiled: bool = False) -> dict[str, Play]:
+    made = {name: ours(game, num_worlds, {**options, "compiled": compiled}) for name, options in OURS.items()}
+    return {"ale_py": ale_py(game), **made}
 
 
 def measured(plays: dict[str, Play], seconds: float, runs: int) -> dict[str, list[float]]:
@@ -140,8 +143,10 @@ def main(arguments: Sequence[str]) -> None:
     rows = []
     for game in options.games:
         print(f"measuring {game}", file=sys.stderr, flush=True)
-        rows.append(row_of(game, measured(contenders(game, options.num_worlds), options.seconds, options.runs)))
-    result = {"benchmark": "ale", "num_worlds": options.num_worlds, "rows": rows, "machine": machine_facts("cpu")}
+        plays = contenders(game, options.num_worlds, options.compiled)
+        rows.append(row_of(game, measured(plays, options.seconds, options.runs)))
+    facts = {"num_worlds": options.num_worlds, "compiled": options.compiled}
+    result = {"benchmark": "ale", **facts, "rows": rows, "machine": machine_facts("cpu")}
     print(table(rows))
     print("  ".join(f"{key} {value}" for key, value in result["machine"].items()))
     options.json.write_text(json.dumps(result, indent=2) + "\n")

@@ -46,7 +46,7 @@ def test_contenders_take_turns(
         return play
 
     plays = {"ale_py": player("ale_py", 0.08), **{name: player(name, 0.02) for name in beside_ale.OURS}}
-    monkeypatch.setattr(beside_ale, "contenders", lambda game, num_worlds: plays)
+    monkeypatch.setattr(beside_ale, "contenders", lambda game, num_worlds, compiled: plays)
     monkeypatch.setattr(beside_ale.time, "process_time", lambda: now)
     path = tmp_path / "ale.json"
     beside_ale.main([*"--games pong --seconds 0.4 --runs 2 --json".split(), str(path)])

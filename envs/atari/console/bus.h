@@ -1,10 +1,14 @@
 // What the processor reads and writes, by address: cartridge, TIA, RAM, RIOT.
 #pragma once
 
-TBS_CALLED u8 read_device(Machine &machine, u32 address, u8 bus, i32 cycle) {
+TBS_FUNCTION u8 read_other(Machine &machine, u32 address, u8 bus, i32 cycle) {
     if (address & 0x1000) return read_cartridge(machine, address);
     if (!(address & 0x80)) return read_tia(machine, address, bus, cycle);
     return address & 0x200 ? read_riot(machine, address, cycle) : machine.ram.bytes[address & 0x7F];
+}
+
+TBS_CALLED u8 read_device(Machine &machine, u32 address, u8 bus, i32 cycle) {
+    return read_other(machine, address, bus, cycle);
 }
 
 // `bus` is the byte that was on the data bus before.

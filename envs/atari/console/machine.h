@@ -54,6 +54,7 @@ struct Machine {
     const Plug &facts;
     const u8 *rom;
     u8 *pictures;  // two, or nullptr where no picture is drawn
+    u32 which;     // of the batch's games
     Inputs inputs{};
 
     // Cartridge: offsets into the ROM of windows of 1 KiB, by bits 10, 11 and 13 of the address.

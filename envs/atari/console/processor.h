@@ -84,6 +84,8 @@ TBS_FUNCTION u32 length_of(u32 opcode) {
     return 2;
 }
 
+constexpr i32 STOPPED = -1000000;  // instructions left after the end of a frame
+
 // Where instructions around `pc` lie in the ROM. False where fetching three bytes there could have effects.
 TBS_CALLED bool find_code(Machine &machine, u32 pc) {
     const bool split = machine.facts.mapper == MAPPER_E0;  // into windows of their own
@@ -98,9 +100,18 @@ TBS_CALLED bool find_code(Machine &machine, u32 pc) {
     return true;
 }
 
+// What a processor knows of its cartridge before it runs.
+struct AnyCartridge {
+    static constexpr bool KNOWN = false;
+    TBS_METHOD static bool constant(u32) { return false; }
+};
+
+template <class Known>
 struct Processor {
     Machine &machine;
     i32 cycle;
+    u32 first;  // machine.code_first
+    u32 bank;  // where the ROM has the 4 KiB that are seen, of a known cartridge whose windows move together
     u32 place;  // of the instruction: its address less code_first; that of the next one once it runs
     u32 a, x, y, sp;
     u32 result;  // its lowest 8 bits are 0: the flag Z is set; bit 7 or 8 is not: the flag N
@@ -108,10 +119,18 @@ struct Processor {
     u32 bytes;  // of the instruction, the lowest first
     i32 left;   // instructions that the frame may still have
 
-    TBS_METHOD Processor(Machine &of)
-        : machine(of), cycle(of.cpu.cycle), place(of.cpu.pc - of.code_first), a(of.cpu.a), x(of.cpu.x), y(of.cpu.y), sp(of.cpu.sp),
-          bytes(0), left(MOST_INSTRUCTIONS) {
-        set_flags(of.cpu.flags);
+    TBS_METHOD Processor(Machine &of, i32 most) : machine(of), bank(0), bytes(0), left(most) { load(); }
+
+    TBS_METHOD void load() {
+        const Cpu &cpu = machine.cpu;
+        cycle = cpu.cycle;
+        first = machine.code_first;
+        place = cpu.pc - first;
+        a = cpu.a;
+        x = cpu.x;
+        y = cpu.y;
+        sp = cpu.sp;
+        set_flags(cpu.flags);
     }
 
     TBS_METHOD void store() {
@@ -149,12 +168,21 @@ struct Processor {
     TBS_METHOD u32 low() const { return bytes >> 8 & 0xFF; }
     TBS_METHOD u32 high() const { return bytes >> 16 & 0xFF; }
     TBS_METHOD u32 word() const { return bytes >> 8 & 0xFFFF; }
-    TBS_METHOD u32 pc() const { return (machine.code_first + place) & 0xFFFF; }
+    TBS_METHOD u32 pc() const { return (first + place) & 0xFFFF; }
     TBS_METHOD void takes(i32 cycles, u32 bytes) {
         cycle += cycles;
         place += bytes;
     }
-    TBS_METHOD u32 at(u32 address, u32 bus) { return read(machine, address, bus, cycle); }
+    TBS_METHOD u32 at(u32 address, u32 bus) {
+        if constexpr (Known::KNOWN) {
+            if (address & 0x1000 && (address & 0xFFF) - Known::PLAIN_FIRST < Known::PLAIN_COUNT) [[likely]] {
+                return Known::BANKED ? machine.rom[bank + (address & 0xFFF)] : rom_byte(machine, address);
+            }
+            if (Known::constant(address)) return read_other(machine, address, u8(bus), cycle);
+            return read_device(machine, address, u8(bus), cycle);
+        }
+        return read(machine, address, bus, cycle);
+    }
     TBS_METHOD u32 at_zero_page(u32 address) { return read_zero_page(machine, address, low(), cycle); }
     TBS_METHOD u32 immediate() {
         takes(2, 2);
@@ -218,13 +246,17 @@ struct Processor {
         if (cycle >= machine.cycle_limit) [[unlikely]] {
             hold_until(machine, 3 * cycle);  // writes that change nothing else let the beam wait
             machine.over = true;
-            left = 0;
+            left = STOPPED;
         }
         if (number == WSYNC) {
             if (after_read) cycle = next_line(machine, cycle);
         } else {
-            write_tia(machine, number, u8(value), cycle);
-            if (number == VSYNC && machine.over) [[unlikely]] left = 0;
+            if (Known::KNOWN && Known::constant(number)) {
+                write_register(machine, number, u8(value), cycle);
+            } else {
+                write_tia(machine, number, u8(value), cycle);
+            }
+            if (number == VSYNC && machine.over) [[unlikely]] left = STOPPED;
         }
     }
 
@@ -372,7 +404,7 @@ struct Processor {
     TBS_METHOD void lxa(u32 m) { a = x = judged((a | 0xEE) & m); }
 
     // Jumps --------------------------------------------------------------------------------------------------------
-    TBS_METHOD void jump(u32 target) { place = target - machine.code_first; }
+    TBS_METHOD void jump(u32 target) { place = target - first; }
     TBS_METHOD void branch(bool taken) {
         takes(2, 2);
         if (!taken) return;
@@ -400,7 +432,8 @@ struct Processor {
         if (place >= machine.code_size) [[unlikely]] {
             const u32 address = pc();
             const bool found = find_code(machine, address);
-            place = address - machine.code_first;
+            first = machine.code_first;
+            place = address - first;
             if (!found) return fetch_over_bus(address);
         }
         const u8 *code = machine.code + place;
@@ -414,232 +447,276 @@ struct Processor {
         bytes = first | second << 8 | third << 16;
     }
 
-    TBS_METHOD void run() {
+    // The instruction, whose opcode may be known.
+    template <u32 known = 256>
+    TBS_METHOD void perform() {
+        switch (known < 256 ? known : opcode()) {
+            ATARI_READS(0x00, ora)
+            ATARI_READS(0x20, land)
+            ATARI_READS(0x40, eor)
+            ATARI_READS(0x60, adc)
+            ATARI_READS(0xA0, lda)
+            ATARI_READS(0xC0, cmp)
+            ATARI_READS(0xE0, sbc)
+            ATARI_CHANGES(0x00, asl)
+            ATARI_CHANGES(0x20, rol)
+            ATARI_CHANGES(0x40, lsr)
+            ATARI_CHANGES(0x60, ror)
+            ATARI_CHANGES(0xC0, dec)
+            ATARI_CHANGES(0xE0, inc)
+            ATARI_DOUBLES(0x00, slo)
+            ATARI_DOUBLES(0x20, rla)
+            ATARI_DOUBLES(0x40, sre)
+            ATARI_DOUBLES(0x60, rra)
+            ATARI_DOUBLES(0xC0, dcp)
+            ATARI_DOUBLES(0xE0, isb)
+
+            // Stores
+            case 0x81: ATARI_WRITE(6, 2, pointer_by_x(), a)
+            case 0x84: ATARI_WRITE_ZERO_PAGE(3, low(), y)
+            case 0x85: ATARI_WRITE_ZERO_PAGE(3, low(), a)
+            case 0x86: ATARI_WRITE_ZERO_PAGE(3, low(), x)
+            case 0x87: ATARI_WRITE_ZERO_PAGE(3, low(), a & x)
+            case 0x83: ATARI_WRITE(6, 2, pointer_by_x(), a & x)
+            case 0x8C: ATARI_WRITE(4, 3, word(), y)
+            case 0x8D: ATARI_WRITE(4, 3, word(), a)
+            case 0x8E: ATARI_WRITE(4, 3, word(), x)
+            case 0x8F: ATARI_WRITE(4, 3, word(), a & x)
+            case 0x91: ATARI_WRITE(6, 2, indirect_y_address(), a)
+            case 0x94: ATARI_WRITE_ZERO_PAGE(4, low() + x, y)
+            case 0x95: ATARI_WRITE_ZERO_PAGE(4, low() + x, a)
+            case 0x96: ATARI_WRITE_ZERO_PAGE(4, low() + y, x)
+            case 0x97: ATARI_WRITE_ZERO_PAGE(4, low() + y, a & x)
+            case 0x99: ATARI_WRITE(5, 3, word_by(y), a)
+            case 0x9D: ATARI_WRITE(5, 3, word_by(x), a)
+            case 0x93: ATARI_WRITE(6, 2, indirect_y_address(), a & x & ((where >> 8) + 1))
+            case 0x9B:
+                sp = a & x;
+                ATARI_WRITE(5, 3, word_by(y), sp & ((where >> 8) + 1))
+            case 0x9C: ATARI_WRITE(5, 3, word_by(x), y & ((where >> 8) + 1))
+            case 0x9E: ATARI_WRITE(5, 3, word_by(y), x & ((where >> 8) + 1))
+            case 0x9F: ATARI_WRITE(5, 3, word_by(y), a & x & ((where >> 8) + 1))
+
+            // Loads and comparisons of index registers
+            case 0xA0: ldy(immediate()); break;
+            case 0xA4: ldy(zero_page()); break;
+            case 0xAC: ldy(absolute()); break;
+            case 0xB4: ldy(zero_page_by(x)); break;
+            case 0xBC: ldy(absolute_by(x)); break;
+            case 0xA2: ldx(immediate()); break;
+            case 0xA6: ldx(zero_page()); break;
+            case 0xAE: ldx(absolute()); break;
+            case 0xB6: ldx(zero_page_by(y)); break;
+            case 0xBE: ldx(absolute_by(y)); break;
+            case 0xA3: lax(indirect_x()); break;
+            case 0xA7: lax(zero_page()); break;
+            case 0xAF: lax(absolute()); break;
+            case 0xB3: lax(indirect_y()); break;
+            case 0xB7: lax(zero_page_by(y)); break;
+            case 0xBF: lax(absolute_by(y)); break;
+            case 0xC0: cpy(immediate()); break;
+            case 0xC4: cpy(zero_page()); break;
+            case 0xCC: cpy(absolute()); break;
+            case 0xE0: cpx(immediate()); break;
+            case 0xE4: cpx(zero_page()); break;
+            case 0xEC: cpx(absolute()); break;
+            case 0x24: bit(zero_page()); break;
+            case 0x2C: bit(absolute()); break;
+
+            // The accumulator and single registers
+            case 0x0A: ATARI_PLAIN(a = asl(a))
+            case 0x2A: ATARI_PLAIN(a = rol(a))
+            case 0x4A: ATARI_PLAIN(a = lsr(a))
+            case 0x6A: ATARI_PLAIN(a = ror(a))
+            case 0x88: ATARI_PLAIN(y = dec(y))
+            case 0xC8: ATARI_PLAIN(y = inc(y))
+            case 0xCA: ATARI_PLAIN(x = dec(x))
+            case 0xE8: ATARI_PLAIN(x = inc(x))
+            case 0x8A: ATARI_PLAIN(lda(x))
+            case 0x98: ATARI_PLAIN(lda(y))
+            case 0xA8: ATARI_PLAIN(ldy(a))
+            case 0xAA: ATARI_PLAIN(ldx(a))
+            case 0xBA: ATARI_PLAIN(ldx(sp))
+            case 0x9A: ATARI_PLAIN(sp = x)
+            case 0x18: ATARI_PLAIN(carry = 0)
+            case 0x38: ATARI_PLAIN(carry = 1)
+            case 0x58: ATARI_PLAIN(interrupt = 0)
+            case 0x78: ATARI_PLAIN(interrupt = 1)
+            case 0xB8: ATARI_PLAIN(overflow = 0)
+            case 0xD8: ATARI_PLAIN(decimal = 0)
+            case 0xF8: ATARI_PLAIN(decimal = 1)
+
+            // Undocumented ones with an immediate operand
+            case 0x0B:
+            case 0x2B: anc(immediate()); break;
+            case 0x4B: alr(immediate()); break;
+            case 0x6B: arr(immediate()); break;
+            case 0x8B: ane(immediate()); break;
+            case 0xAB: lxa(immediate()); break;
+            case 0xCB: sbx(immediate()); break;
+            case 0xEB: sbc(immediate()); break;
+            case 0xBB: las(absolute_by(y)); break;
+
+            // Branches and jumps
+            case 0x10: branch(!negated()); break;
+            case 0x30: branch(negated()); break;
+            case 0x50: branch(!overflow); break;
+            case 0x70: branch(overflow); break;
+            case 0x90: branch(!carry); break;
+            case 0xB0: branch(carry); break;
+            case 0xD0:
+                branch(!zeroed());
+                if (low() == 0xFB && !zeroed()) skip_waiting();
+                break;
+            case 0xF0: branch(zeroed()); break;
+            case 0x4C:
+                takes(3, 0);
+                jump(word());
+                break;
+            case 0x6C: {
+                takes(5, 0);
+                const u32 where = word(), first = at(where, high());
+                jump(first | at((where & 0xFF00) | ((where + 1) & 0xFF), first) << 8);
+                break;
+            }
+            case 0x20: {
+                takes(6, 2);
+                const u32 last = pc();
+                push(last >> 8, true);
+                push(last & 0xFF, false);
+                // Code that is known lies in plain ROM.
+                jump(low() | (Known::KNOWN ? high() : at(last, last & 0xFF)) << 8);
+                break;
+            }
+            case 0x60: {
+                takes(6, 0);
+                const u32 first = pull();
+                jump((first | pull(first) << 8) + 1);
+                break;
+            }
+            case 0x40: {
+                takes(6, 0);
+                const u32 byte = pull();
+                set_flags(byte);
+                const u32 first = pull(byte);
+                jump(first | pull(first) << 8);
+                break;
+            }
+            case 0x00: {
+                takes(7, 2);
+                push(pc() >> 8, true);
+                push(pc() & 0xFF, false);
+                push(flags(), false);
+                interrupt = 1;
+                const u32 first = at(0xFFFE, flags());
+                jump(first | at(0xFFFF, first) << 8);
+                break;
+            }
+
+            // Stack
+            case 0x08:
+                takes(3, 1);
+                push(flags(), true);
+                break;
+            case 0x28:
+                takes(4, 1);
+                set_flags(pull());
+                break;
+            case 0x48:
+                takes(3, 1);
+                push(a, true);
+                break;
+            case 0x68:
+                takes(4, 1);
+                lda(pull());
+                break;
+
+            // Those that do nothing read their operand
+            case 0x1A:
+            case 0x3A:
+            case 0x5A:
+            case 0x7A:
+            case 0xDA:
+            case 0xEA:
+            case 0xFA: takes(2, 1); break;
+            case 0x80:
+            case 0x82:
+            case 0x89:
+            case 0xC2:
+            case 0xE2: nop(immediate()); break;
+            case 0x04:
+            case 0x44:
+            case 0x64: nop(zero_page()); break;
+            case 0x14:
+            case 0x34:
+            case 0x54:
+            case 0x74:
+            case 0xD4:
+            case 0xF4: nop(zero_page_by(x)); break;
+            case 0x0C: nop(absolute()); break;
+            case 0x1C:
+            case 0x3C:
+            case 0x5C:
+            case 0x7C:
+            case 0xDC:
+            case 0xFC: nop(absolute_by(x)); break;
+
+            default:  // halts
+                machine.jam = u8(bytes);
+                machine.over = true;
+                left = STOPPED;
+                break;
+        }
+    }
+
+    // Whether the next instruction lies where compiled code may have it.
+    TBS_METHOD bool finds_code() {
+        if (place < machine.code_size) return true;
+        const u32 address = pc();
+        const bool found = find_code(machine, address);
+        first = machine.code_first;
+        place = address - first;
+        return found;
+    }
+    // The number of an entry of compiled code, 0 elsewhere.
+    TBS_METHOD u32 entry(const u16 *entries) const { return entries[machine.code - machine.rom + place]; }
+
+    // Until an entry of the compiled program, if there is one.
+    TBS_METHOD void run([[maybe_unused]] const u16 *entries) {
         while (--left >= 0) {
             fetch();
-            switch (opcode()) {
-                ATARI_READS(0x00, ora)
-                ATARI_READS(0x20, land)
-                ATARI_READS(0x40, eor)
-                ATARI_READS(0x60, adc)
-                ATARI_READS(0xA0, lda)
-                ATARI_READS(0xC0, cmp)
-                ATARI_READS(0xE0, sbc)
-                ATARI_CHANGES(0x00, asl)
-                ATARI_CHANGES(0x20, rol)
-                ATARI_CHANGES(0x40, lsr)
-                ATARI_CHANGES(0x60, ror)
-                ATARI_CHANGES(0xC0, dec)
-                ATARI_CHANGES(0xE0, inc)
-                ATARI_DOUBLES(0x00, slo)
-                ATARI_DOUBLES(0x20, rla)
-                ATARI_DOUBLES(0x40, sre)
-                ATARI_DOUBLES(0x60, rra)
-                ATARI_DOUBLES(0xC0, dcp)
-                ATARI_DOUBLES(0xE0, isb)
-
-                // Stores
-                case 0x81: ATARI_WRITE(6, 2, pointer_by_x(), a)
-                case 0x84: ATARI_WRITE_ZERO_PAGE(3, low(), y)
-                case 0x85: ATARI_WRITE_ZERO_PAGE(3, low(), a)
-                case 0x86: ATARI_WRITE_ZERO_PAGE(3, low(), x)
-                case 0x87: ATARI_WRITE_ZERO_PAGE(3, low(), a & x)
-                case 0x83: ATARI_WRITE(6, 2, pointer_by_x(), a & x)
-                case 0x8C: ATARI_WRITE(4, 3, word(), y)
-                case 0x8D: ATARI_WRITE(4, 3, word(), a)
-                case 0x8E: ATARI_WRITE(4, 3, word(), x)
-                case 0x8F: ATARI_WRITE(4, 3, word(), a & x)
-                case 0x91: ATARI_WRITE(6, 2, indirect_y_address(), a)
-                case 0x94: ATARI_WRITE_ZERO_PAGE(4, low() + x, y)
-                case 0x95: ATARI_WRITE_ZERO_PAGE(4, low() + x, a)
-                case 0x96: ATARI_WRITE_ZERO_PAGE(4, low() + y, x)
-                case 0x97: ATARI_WRITE_ZERO_PAGE(4, low() + y, a & x)
-                case 0x99: ATARI_WRITE(5, 3, word_by(y), a)
-                case 0x9D: ATARI_WRITE(5, 3, word_by(x), a)
-                case 0x93: ATARI_WRITE(6, 2, indirect_y_address(), a & x & ((where >> 8) + 1))
-                case 0x9B:
-                    sp = a & x;
-                    ATARI_WRITE(5, 3, word_by(y), sp & ((where >> 8) + 1))
-                case 0x9C: ATARI_WRITE(5, 3, word_by(x), y & ((where >> 8) + 1))
-                case 0x9E: ATARI_WRITE(5, 3, word_by(y), x & ((where >> 8) + 1))
-                case 0x9F: ATARI_WRITE(5, 3, word_by(y), a & x & ((where >> 8) + 1))
-
-                // Loads and comparisons of index registers
-                case 0xA0: ldy(immediate()); break;
-                case 0xA4: ldy(zero_page()); break;
-                case 0xAC: ldy(absolute()); break;
-                case 0xB4: ldy(zero_page_by(x)); break;
-                case 0xBC: ldy(absolute_by(x)); break;
-                case 0xA2: ldx(immediate()); break;
-                case 0xA6: ldx(zero_page()); break;
-                case 0xAE: ldx(absolute()); break;
-                case 0xB6: ldx(zero_page_by(y)); break;
-                case 0xBE: ldx(absolute_by(y)); break;
-                case 0xA3: lax(indirect_x()); break;
-                case 0xA7: lax(zero_page()); break;
-                case 0xAF: lax(absolute()); break;
-                case 0xB3: lax(indirect_y()); break;
-                case 0xB7: lax(zero_page_by(y)); break;
-                case 0xBF: lax(absolute_by(y)); break;
-                case 0xC0: cpy(immediate()); break;
-                case 0xC4: cpy(zero_page()); break;
-                case 0xCC: cpy(absolute()); break;
-                case 0xE0: cpx(immediate()); break;
-                case 0xE4: cpx(zero_page()); break;
-                case 0xEC: cpx(absolute()); break;
-                case 0x24: bit(zero_page()); break;
-                case 0x2C: bit(absolute()); break;
-
-                // The accumulator and single registers
-                case 0x0A: ATARI_PLAIN(a = asl(a))
-                case 0x2A: ATARI_PLAIN(a = rol(a))
-                case 0x4A: ATARI_PLAIN(a = lsr(a))
-                case 0x6A: ATARI_PLAIN(a = ror(a))
-                case 0x88: ATARI_PLAIN(y = dec(y))
-                case 0xC8: ATARI_PLAIN(y = inc(y))
-                case 0xCA: ATARI_PLAIN(x = dec(x))
-                case 0xE8: ATARI_PLAIN(x = inc(x))
-                case 0x8A: ATARI_PLAIN(lda(x))
-                case 0x98: ATARI_PLAIN(lda(y))
-                case 0xA8: ATARI_PLAIN(ldy(a))
-                case 0xAA: ATARI_PLAIN(ldx(a))
-                case 0xBA: ATARI_PLAIN(ldx(sp))
-                case 0x9A: ATARI_PLAIN(sp = x)
-                case 0x18: ATARI_PLAIN(carry = 0)
-                case 0x38: ATARI_PLAIN(carry = 1)
-                case 0x58: ATARI_PLAIN(interrupt = 0)
-                case 0x78: ATARI_PLAIN(interrupt = 1)
-                case 0xB8: ATARI_PLAIN(overflow = 0)
-                case 0xD8: ATARI_PLAIN(decimal = 0)
-                case 0xF8: ATARI_PLAIN(decimal = 1)
-
-                // Undocumented ones with an immediate operand
-                case 0x0B:
-                case 0x2B: anc(immediate()); break;
-                case 0x4B: alr(immediate()); break;
-                case 0x6B: arr(immediate()); break;
-                case 0x8B: ane(immediate()); break;
-                case 0xAB: lxa(immediate()); break;
-                case 0xCB: sbx(immediate()); break;
-                case 0xEB: sbc(immediate()); break;
-                case 0xBB: las(absolute_by(y)); break;
-
-                // Branches and jumps
-                case 0x10: branch(!negated()); break;
-                case 0x30: branch(negated()); break;
-                case 0x50: branch(!overflow); break;
-                case 0x70: branch(overflow); break;
-                case 0x90: branch(!carry); break;
-                case 0xB0: branch(carry); break;
-                case 0xD0:
-                    branch(!zeroed());
-                    if (low() == 0xFB && !zeroed()) skip_waiting();
-                    break;
-                case 0xF0: branch(zeroed()); break;
-                case 0x4C:
-                    takes(3, 0);
-                    jump(word());
-                    break;
-                case 0x6C: {
-                    takes(5, 0);
-                    const u32 where = word(), first = at(where, high());
-                    jump(first | at((where & 0xFF00) | ((where + 1) & 0xFF), first) << 8);
-                    break;
-                }
-                case 0x20: {
-                    takes(6, 2);
-                    const u32 last = pc();
-                    push(last >> 8, true);
-                    push(last & 0xFF, false);
-                    jump(low() | at(last, last & 0xFF) << 8);
-                    break;
-                }
-                case 0x60: {
-                    takes(6, 0);
-                    const u32 first = pull();
-                    jump((first | pull(first) << 8) + 1);
-                    break;
-                }
-                case 0x40: {
-                    takes(6, 0);
-                    const u32 byte = pull();
-                    set_flags(byte);
-                    const u32 first = pull(byte);
-                    jump(first | pull(first) << 8);
-                    break;
-                }
-                case 0x00: {
-                    takes(7, 2);
-                    push(pc() >> 8, true);
-                    push(pc() & 0xFF, false);
-                    push(flags(), false);
-                    interrupt = 1;
-                    const u32 first = at(0xFFFE, flags());
-                    jump(first | at(0xFFFF, first) << 8);
-                    break;
-                }
-
-                // Stack
-                case 0x08:
-                    takes(3, 1);
-                    push(flags(), true);
-                    break;
-                case 0x28:
-                    takes(4, 1);
-                    set_flags(pull());
-                    break;
-                case 0x48:
-                    takes(3, 1);
-                    push(a, true);
-                    break;
-                case 0x68:
-                    takes(4, 1);
-                    lda(pull());
-                    break;
-
-                // Those that do nothing read their operand
-                case 0x1A:
-                case 0x3A:
-                case 0x5A:
-                case 0x7A:
-                case 0xDA:
-                case 0xEA:
-                case 0xFA: takes(2, 1); break;
-                case 0x80:
-                case 0x82:
-                case 0x89:
-                case 0xC2:
-                case 0xE2: nop(immediate()); break;
-                case 0x04:
-                case 0x44:
-                case 0x64: nop(zero_page()); break;
-                case 0x14:
-                case 0x34:
-                case 0x54:
-                case 0x74:
-                case 0xD4:
-                case 0xF4: nop(zero_page_by(x)); break;
-                case 0x0C: nop(absolute()); break;
-                case 0x1C:
-                case 0x3C:
-                case 0x5C:
-                case 0x7C:
-                case 0xDC:
-                case 0xFC: nop(absolute_by(x)); break;
-
-                default:  // halts
-                    machine.jam = u8(bytes);
-                    machine.over = true;
-                    left = 0;
-                    break;
+#ifdef ATARI_COMPILED  // by compiled.py
+            if (entries && place < machine.code_size && entry(entries)) {
+                ++left;
+                break;
             }
+#endif
+            perform();
         }
     }
 };
 
+// `bytes` are those of the instruction before: the bus still has them. Returns how many instructions are left.
+TBS_CALLED i32 interpret(Machine &machine, i32 left, u32 bytes, const u16 *entries) {
+    Processor<AnyCartridge> processor(machine, left);
+    processor.bytes = bytes;
+    processor.run(entries);
+    processor.store();
+    return processor.left;
+}
+
+// The offset into the ROM of the next instruction; 0 where it lies elsewhere.
+TBS_FUNCTION u32 place_of_code(Machine &machine) {
+    const u32 pc = machine.cpu.pc;
+    if (((pc - machine.code_first) & 0xFFFF) >= machine.code_size && !find_code(machine, pc)) return 0;
+    return u32(machine.code - machine.rom) + ((pc - machine.code_first) & 0xFFFF);
+}
+
 // Runs instructions until the frame is over.
 TBS_CALLED void execute(Machine &machine) {
-    Processor processor(machine);
-    processor.run();
-    processor.store();
+#ifdef ATARI_COMPILED
+    run_compiled<Processor>(machine, MOST_INSTRUCTIONS);
+#else
+    interpret(machine, MOST_INSTRUCTIONS, 0, nullptr);
+#endif
 }

@@ -231,7 +231,7 @@ TBS_FUNCTION i32 next_line(const Machine &machine, i32 cycle) {
 
 // All registers but WSYNC.
 template <class Pass>
-TBS_CALLED void write_tia(Pass &machine, u32 number, u8 value, i32 cycle) {
+TBS_FUNCTION void write_register(Pass &machine, u32 number, u8 value, i32 cycle) {
     Tia &tia = machine.tia;
     const i32 clock = 3 * cycle;
     if constexpr (Pass::logs) log_write(machine, number, value, cycle);
@@ -286,6 +286,11 @@ TBS_CALLED void write_tia(Pass &machine, u32 number, u8 value, i32 cycle) {
         case 0x2C: return clear_collisions(machine, clock);
         default: break;
     }
+}
+
+template <class Pass>
+TBS_CALLED void write_tia(Pass &machine, u32 number, u8 value, i32 cycle) {
+    write_register(machine, number, value, cycle);
 }
 
 // Whether the capacitor of a paddle has charged since the end of VBLANK's dump; resistance in ohms.

@@ -22,7 +22,7 @@ from .command_line import Parser, long_env_options, parse_env_options, refuse_un
 from .declare.policies import policies_of
 from .draw import tiled
 from .errors import MissingExtra, WorldFault
-from .vector.registration import find_id, option_names
+from .vector.registration import environment_class, find_id, option_names
 
 PROGRAM = "python -m torch_batchsim.gallery"
 Policy = Callable[[Any, dict[str, Any]], Any]
@@ -187,12 +187,27 @@ def _moments(env: Any, act: Policy, seed: int, steps: int, every: int) -> Iterat
 
 def run_of(options: argparse.Namespace) -> str | None:
     """A command's ``policy`` if it is a run of the trainer: a file or folder, or the name of one."""
-    path = Path(options.policy)
-    is_run = options.policy != "random" and (path.exists() or path.name != options.policy or path.suffix == ".pt")
-    return options.policy if is_run else None
+    given, path = options.policy, Path(options.policy)
+    has_run = path.is_file() or (path / "checkpoint.pt").is_file()
+    if given not in ("", "random") and (has_run or path.name != given or path.suffix == ".pt"):
+        return given
+    check_policy(options, "random", of_train="a run of torch_batchsim.train")
+    return None
 
 
-def checkpoint_of(options: argparse.Namespace, run: str | None) -> dict[str, Any] | None:
+def check_policy(options: argparse.Namespace, *others: str, of_train: str) -> None:
+    """Raise GalleryError for a policy that is none of ``others`` nor of the environment, before that is built."""
+    try:
+        offered = environment_class(id_of(options.environment)).policies
+    except (ValueError, gymnasium.error.Error):
+        return
+    if isinstance(offered, Mapping) and options.policy not in (*others, *offered):
+        names = ", ".join((*others, *offered))
+        given = options.policy or "''"
+        raise GalleryError(f"--policy must be {names}, or {of_train}, got {given}")
+
+
+def checkpoint_of(options: argparse.Namespace, run: str | None, option: str = "--policy") -> dict[str, Any] | None:
     """The contents of a run's checkpoint, None without one. Raises GalleryError."""
     if run is None:
         return None
@@ -201,7 +216,7 @@ def checkpoint_of(options: argparse.Namespace, run: str | None) -> dict[str, Any
     path = Path(run)
     path = path / "checkpoint.pt" if path.is_dir() else path
     if options.env_option:
-        raise GalleryError("--env-option is not allowed with a trained --policy, whose checkpoint has the options")
+        raise GalleryError(f"--env-option is not allowed with a trained {option}, whose checkpoint has the options")
     try:
         return checkpoint.load(path, id_of(options.environment))
     except checkpoint.CheckpointError as error:

@@ -14,24 +14,23 @@ class Progress:
 
     Args:
         stream: stderr.
-        verbose: write to a stream that is no terminal, too.
+        verbose: write a line for each check, which stays, to any stream.
     """
 
     def __init__(self, stream: TextIO, verbose: bool = False) -> None:
-        self._stream, self._terminal = stream, stream.isatty()
-        self._writes = self._terminal or verbose
+        self._stream, self._terminal, self._verbose = stream, stream.isatty(), verbose
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, name: str, number: int, of: int) -> None:
         """A check begins."""
         text = f"{name} ({number} of {of})"
+        if self._verbose:
+            print(text, file=self._stream, flush=True)
         if self._terminal:
             self._end = threading.Event()
             self._thread = threading.Thread(target=self._show, args=(text, self._end), daemon=True)
             self._thread.start()
-        elif self._writes:
-            print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
         """It has ended: its line vanishes."""

@@ -16,6 +16,9 @@ from ..memory.memory import action_bounds
 from ..run.simulator import Simulator
 from .vector_env import TorchVectorEnv
 
+_FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}  # infos of episodes that have ended
+_MOST_BEGINNINGS = 1000
+
 
 def step_some(env: TorchVectorEnv, actions: torch.Tensor, worlds: torch.Tensor) -> tuple[Any, ...]:
     """Advance ``worlds`` by one step, leave the others as they are, and return what ``env.step`` does.
@@ -60,7 +63,8 @@ def step_around(
         actions: as of ``step_some``.
         held: bool ``[worlds]`` on the environment's device.
         behind: called when the step is done, while the outputs are still those of the episodes that have ended; with
-            the fault that it had. Faulty worlds begin anew too.
+            the fault that it had. If that is an earlier one (CUDA), nothing has stepped. Faulty worlds begin anew too;
+            it is also called for each fault as they begin.
 
     Returns observations and infos as of a reset, with ``_final_obs``, bool ``[rows]``: which rows have ended an
     episode. Those of worlds that are held are as they were.
@@ -71,18 +75,32 @@ def step_around(
         try:
             env.step(torch.where(_along(rows, actions), _idle(env, actions), actions))
         except WorldFault as error:
-            if not error.stepped:
-                raise
             fault = error
     behind(fault)
     begin = ~held & (env.sim.memory.columns["ended"] != 0)
     if fault is not None:
         begin |= fault.mask
     if begin.any():
-        env.reset(options={"reset_mask": begin})
+        begin_anew(env, begin, behind)
     observations, *_, infos = env.step_results()
-    present = {name: value for name, value in dict(infos).items() if "final" not in name.split("_")}
+    present = {name: value for name, value in dict(infos).items() if name not in _FINAL}
     return observations, {**present, "_final_obs": _rows(env, begin)}
+
+
+def begin_anew(
+    env: TorchVectorEnv, worlds: torch.Tensor, note: Callable[[WorldFault], None]
+) -> tuple[Any, dict[str, Any]]:
+    """``env.reset`` of these worlds; those with a fault as they begin are noted, and begin again.
+
+    Raises the WorldFault of worlds that have one so many times in a row that they will always.
+    """
+    for _ in range(_MOST_BEGINNINGS):
+        try:
+            return env.reset(options={"reset_mask": worlds})
+        except WorldFault as fault:
+            note(fault)
+            worlds = fault.mask
+    return env.reset(options={"reset_mask": worlds})
 
 
 def _rows(env: TorchVectorEnv, worlds: torch.Tensor) -> torch.Tensor:

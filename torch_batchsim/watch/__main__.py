@@ -26,6 +26,7 @@ from ..gallery import (
     Policy,
     add_environment,
     check_limits,
+    check_policy,
     checkpoint_of,
     long_arguments,
     made_environment,
@@ -116,7 +117,10 @@ def _viewer(options: argparse.Namespace, env: Any) -> Viewer:
 def _session(options: argparse.Namespace) -> tuple[Viewer, Callable[[], None]]:
     if options.checkpoint is not None:
         command_needs("tqdm")  # of what train has, this is all that a policy imports
-    contents = checkpoint_of(options, options.checkpoint)
+    contents = checkpoint_of(options, options.checkpoint, "--checkpoint")
+    if options.policy is not None:
+        own = ("random",) if contents is None else ("checkpoint", "random")
+        check_policy(options, *own, of_train="--checkpoint a run of torch_batchsim.train")
     env = made_environment(options, contents, render_mode=None)
     policies: dict[str, Callable[[], Policy]] = {"random": partial(random_play, env, options.seed)}
     if contents is not None:

@@ -172,7 +172,8 @@ class Frame:
         shown = [world for world in dict.fromkeys((*look.worlds, look.full)) if world in side.index]
         places = [side.index[world] for world in shown]
         at = self.index.get(look.full)
-        infos = {} if at is None else {name: float(each[at]) for name, each in tally.sums.items() if name != REWARD}
+        sums = {} if at is None else {name: each[at] for name, each in tally.sums.items() if name != REWARD}
+        infos = {name: float(np.nan_to_num(value)) for name, value in sums.items()}
         header = {
             "kind": "frame", "step": self.shot.step, "rate": round(self.shot.rate, 1), **self.shot.beside,
             "full": look.full, "infos": infos, "worlds": len(shown),

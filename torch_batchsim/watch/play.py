@@ -89,12 +89,15 @@ class Play:
 
     def override(self, actions: Any) -> Any:
         """The actions, with those of humans in their rows."""
-        for hands in self.hands.values():
-            hands.since = hands.since if hands.waits else None
+        held = set(self.held())
+        for (world, _), hands in self.hands.items():
+            hands.since = hands.since if world in held else None
         if not self._choices:
             return actions
         actions = actions.clone() if isinstance(actions, torch.Tensor) else np.array(actions)
         for row, choice in self._choices.items():
+            if row // self.env.num_agents in held:  # beside another human who has to choose: it is kept
+                continue
             actions[row] = torch.as_tensor(choice).to(actions) if isinstance(actions, torch.Tensor) else choice
             hands = self.hands[divmod(row, self.env.num_agents)]
             hands.pressed, hands.last = [], choice

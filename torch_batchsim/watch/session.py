@@ -15,7 +15,7 @@ from ..errors import WorldFault
 from ..gallery import Policy
 from ..replay import Recording
 from ..run.world_state import WorldStates
-from ..vector.partial_step import step_around
+from ..vector.partial_step import begin_anew, step_around
 from . import messages
 from .beside import check_pair, differences
 from .messages import Refused
@@ -69,13 +69,13 @@ class Session:
                 self.viewer.attend()
 
     def step(self, held: Collection[int] = ()) -> None:
-        """One step of all worlds that are not ``held``. Faulty ones begin a new episode, and pages are told."""
+        """One step of all worlds that are not ``held``. Faulty ones begin a new episode, and pages show the fault."""
         if self._policy is None:
             self._policy = self._policy_of(self.viewer.about["policy"])
-        stands = torch.zeros(self.env.num_worlds, dtype=torch.bool, device=self.env.device)
-        stands[list(held)] = True
         infos = self.infos
         if held:  # whose rows a policy with a memory does not take for another step
+            stands = torch.zeros(self.env.num_worlds, dtype=torch.bool, device=self.env.device)
+            stands[list(held)] = True
             acts = ~stands.repeat_interleave(self.env.num_agents)
             infos = {**infos, "active": acts & infos["active"] if "active" in infos else acts}
         actions = self._policy(self.observations, infos)
@@ -89,13 +89,16 @@ class Session:
                 self.observations, *_, self.infos = self.env.step(actions)
             except WorldFault as fault:
                 self._behind((), fault)
-                self.observations, self.infos = self.env.reset(options={"reset_mask": fault.mask})
+                self.observations, self.infos = begin_anew(self.env, fault.mask, self.viewer.note_fault)
         self.play.ready(self.infos)  # so that pages learn what is legal now
 
     def _behind(self, held: Collection[int], fault: WorldFault | None) -> None:
         if fault is not None:
             self.viewer.note_fault(fault)
-        self.viewer.count(held)
+        if fault is None or fault.stepped:
+            self.viewer.count(held)
+        else:
+            self.viewer.skip()
 
     def _make_first(self) -> None:
         """Make the first policy in another thread, while pages look and send messages: to load one takes long."""

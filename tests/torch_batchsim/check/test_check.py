@@ -325,7 +325,8 @@ def test_a_terminal_shows_which_check_runs(monkeypatch: pytest.MonkeyPatch) -> N
     stream = Terminal()
     progress = Progress(stream)
     progress.begin("bounds", 2, 14)
-    while "bounds (2 of 14), " not in stream.getvalue():
+    until = time.monotonic() + 60
+    while "bounds (2 of 14), " not in stream.getvalue() and time.monotonic() < until:
         time.sleep(0.001)
     progress.end()
     assert stream.getvalue().endswith(" s\r\x1b[K")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
@@ -36,6 +37,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.declare.controls import composed, controls_of
 from torch_batchsim.draw import Scene
+from torch_batchsim.errors import WorldFault
 from torch_batchsim.run.snapshots import of_worlds, snapshot
 from torch_batchsim.vector.partial_step import step_around
 from torch_batchsim.watch.session import Session
@@ -186,6 +188,86 @@ def test_a_world_that_is_held_stands_still_and_goes_on_as_it_was(
     assert fewer.tolist() == [60, 60, 36, 60] and steps.tolist() == [60] * 4
     for name, each in sums.items():
         assert [each[i] for i in others] == [others_sums[name][i] for i in others], name
+
+
+@system
+def walk(world: World, age: Age, choice: Choice, reward: Reward) -> None:
+    age.steps += 1
+    reward.value = f32(choice.direction)
+
+
+@system
+def end(world: World, episode: Episode) -> None:
+    episode.truncated = episode.step >= 3
+
+
+@system
+def begin(world: World, age: Age) -> None:
+    age.steps = 0
+    if world.random.chance(0.2):
+        world.fail("unlucky", age.steps)
+
+
+class Pair(Environment):
+    archetypes = [Archetype("Walker", Age, Choice, Reward, count=2)]
+    step = TaskGraph(walk, end)
+    observation, action, systems = "Walker.Age", "Walker.Choice.direction", ()
+    info = {"final_age": "Walker.Age"}
+
+
+class Unlucky(Pair):
+    start, faults = TaskGraph(begin), ("unlucky",)
+
+
+def played(session: Session) -> bool:
+    """As ``Session.run``: whether a step was made in which world 0 took part."""
+    play = session.play
+    if waits := not play.ready(session.infos):
+        session.step(play.held())
+    else:
+        session.step()
+    return not waits
+
+
+def test_two_humans_of_one_world_may_take_their_time() -> None:
+    """What one has pressed is kept until the other has; time that is over stays so."""
+    env, now = TorchVectorEnv(Pair(), num_worlds=3), [100.0]
+    with Viewer(env, 0) as viewer:
+        viewer.clock = lambda: now[0]  # type: ignore[method-assign]
+        session = Session(viewer, {"none": lambda: lambda *_: torch.zeros(6, dtype=torch.int64)}, 3, turn_seconds=5.0)
+        page, play = Page(viewer.url), session.play
+        assert page.hello["worlds"] == 3
+        play._take(0, 0, True)
+        play._take(0, 1, True)
+        play._press(0, 0, True, 1)
+        play._press(0, 0, False, 1)
+        assert not played(session) and not played(session)
+        play._press(0, 1, True, 1)
+        play._press(0, 1, False, 1)
+        assert played(session) and env.sim.tensor("Walker.Choice.direction").flatten().tolist()[:2] == [1, 1]
+        assert not played(session)
+        now[0] += 3.0
+        play._take(0, 1, False)
+        play._take(0, 1, True)  # begins to wait later
+        assert not played(session)
+        now[0] += 2.5
+        assert not played(session)
+        now[0] += 3.0
+        assert played(session)
+
+
+@pytest.mark.parametrize("held", [(), (0,)])
+def test_worlds_that_fail_as_they_begin_begin_again(held: tuple[int, ...]) -> None:
+    env = TorchVectorEnv(Unlucky(), num_worlds=6)
+    with Viewer(env, 0) as viewer:
+        for seed in range(50):
+            with suppress(WorldFault):  # which a first reset raises
+                session = Session(viewer, {"none": lambda: lambda *_: torch.zeros(12, dtype=torch.int64)}, seed)
+                break
+        for _ in range(40):
+            session.step(held)
+            viewer.after_step()
+        assert viewer._faults and "final_age" in session.infos
 
 
 @pytest.mark.full

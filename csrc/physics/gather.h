@@ -81,26 +81,17 @@ struct Step {
 };
 inline constexpr u32 no_place = 0xffffffffu;
 
-// The steps of worlds that a warp takes side by side, and their solvers.
-struct Steps {
-    Step of[worlds_together];
-};
+// The solvers of worlds that a warp takes side by side.
 struct Solvers {
     alignas(16) Solver of[worlds_together];
 };
 
-// The steps in the library's workspace.
 template <class Group>
-TBS_FUNCTION Steps &begin_steps(Space &space, Core &core, Group &group) {
-    Steps &steps = workspace_as<Steps>(space, group);
-    Solvers &solvers = workspace_as<Solvers>(core, group);
+TBS_FUNCTION void begin_step(Step &step, Solver &solver, Group &group) {
     group.once([&] {
-        for (u32 k = 0; k < worlds_together; ++k) {
-            steps.of[k].solver = &solvers.of[k];
-            solvers.of[k].put_beside(steps.of[k].beside_solver);
-        }
+        step.solver = &solver;
+        solver.put_beside(step.beside_solver);
     });
-    return steps;
 }
 
 // The greatest distance of a point of a shape from its origin.

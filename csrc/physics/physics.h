@@ -39,7 +39,13 @@ TBS_FUNCTION bool take_world(World &world, const Hulls &hulls, Step &step, const
 // all worlds of a warp go through one before the next.
 template <class Pack, class Group>
 TBS_FUNCTION void step_worlds(const Pack &worlds, Space &space, Core &core, Group &group) {
-    Steps &steps = begin_steps(space, core, group);
+    Solvers &solvers = workspace_as<Solvers>(core, group);
+    Step &first = workspace_as<Step>(space, group);
+    // On a device each world has a row of this workspace (torch_batchsim/physics/library.py); a CPU takes one at a time.
+    const auto step_of = [&](u32 k) -> Step & {
+        if (worlds_together == 1 || k == 0) return first;
+        return workspace_as<Step>((&space)[i64{worlds[k].id} - i64{worlds[0].id}], group);
+    };
     const Hulls &hulls = worlds[0].template get<const Hulls>();
     const Settings settings = settings_of(worlds[0]);
     const f32 margin = worlds[0].parameters.physics.margin;
@@ -47,7 +53,9 @@ TBS_FUNCTION void step_worlds(const Pack &worlds, Space &space, Core &core, Grou
     TBS_NO_UNROLL
     for (u32 k = 0; k < worlds.count; ++k) {
         auto &&world = worlds[k];
-        sound |= u32(take_world(world, hulls, steps.of[k], settings, group)) << k;
+        Step &step = step_of(k);
+        begin_step(step, solvers.of[k], group);
+        sound |= u32(take_world(world, hulls, step, settings, group)) << k;
     }
     if (sound == 0) return;
     const auto for_each_world = [&](auto &&stage) {
@@ -56,7 +64,7 @@ TBS_FUNCTION void step_worlds(const Pack &worlds, Space &space, Core &core, Grou
         for (u32 k = 0; k < worlds.count; ++k) {
             if ((sound >> k & 1) == 0) continue;
             auto &&world = worlds[k];
-            stage(world, steps.of[k]);
+            stage(world, step_of(k));
         }
     };
     for_each_world([&](World &, Step &step) {

@@ -64,7 +64,7 @@ struct SplitWorkspace : BodySpace<most_bodies> {
     using Bodies = BodySpace<most_bodies>;
     using Contact = Spread<ContactBlock>;
     using Joint = Spread<JointBlock>;
-    static constexpr u32 pointers = 15 * sizeof(void *) + 16;
+    static constexpr u32 pointers = 16 * sizeof(void *) + 16;
     static constexpr u32 left = chip_bytes > sizeof(Bodies) + pointers ? chip_bytes - sizeof(Bodies) - pointers : 0;
     static constexpr u32 joints_on_chip = lesser_of(most_joints, left / 2 / sizeof(Joint));
     static constexpr u32 contacts_on_chip =

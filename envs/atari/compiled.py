@@ -1,6 +1,6 @@
 """ROMs as C++: the instructions that are found in one become blocks with constant operands.
 
-The text is made from the user's ROM and lies in the user's build cache. ``console/processor.h`` alone has what an
+The text is made from the user's ROM and lies in the user's build cache. Only ``console/processor.h`` has what an
 instruction does: a block names instructions, one after the other. Compiled code is entered and left by the place of the
 next instruction in the ROM, so that its results are the interpreter's, whatever was found. The interpreter runs code in
 RAM, and what was not found.
@@ -136,8 +136,8 @@ class Instruction:
 
 
 @dataclass
-class Program:
-    """What is found in a ROM.
+class CompiledRom:
+    """The instructions that are found in a ROM, and their C++.
 
     ``code``: instructions by their place in the ROM. ``leaders``: where blocks begin, ``entries``: those of them at
     which compiled code is entered.
@@ -368,10 +368,15 @@ class Program:
         return f"goto at_{target:x};" if known else "goto dispatch;"
 
 
-def definitions(programs: Sequence[Program]) -> str:
-    """C++ in front of console/processor.h, which calls ``run_compiled``. CUDA has none of it."""
+def definitions(roms: Sequence[bytes], plugged: Sequence[Plugged]) -> str:
+    """C++ in front of console/processor.h, which calls ``run_compiled``: of each game. CUDA has none of it."""
+    numbers: dict[tuple[bytes, Plugged], int] = {}
+    cases = []
+    for game, own in enumerate(zip(roms, plugged, strict=True)):
+        number = numbers.setdefault(own, len(numbers))
+        cases.append(f"        case {game}: return program_{number}<Processor>(machine, left);")
+    programs = [CompiledRom(*own) for own in numbers]
     heads = "template <template <class> class Processor, class Machine>"
-    cases = [f"        case {i}: return program_{i}<Processor>(machine, left);" for i in range(len(programs))]
     lines = [
         "#if !defined(__CUDACC__) && !defined(TBS_ON_DEVICE)",
         "#define ATARI_COMPILED",

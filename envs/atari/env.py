@@ -38,7 +38,7 @@ Options, with their defaults:
   such consoles, which have started before; ``"ale"``: with the bytes of ale-py, in the order of its episodes
 - ``format`` (``"auto"``: the game's, as ale-py finds it): ``"ntsc"`` or ``"pal"``, the television's palette and lines
 - ``compiled`` (False): compiles ROMs on CPU. Frames take less time, Seaquest's a third to a half, with the same
-  results; g++ takes 10 to 40 s longer for each game. CUDA interprets ROMs in any case
+  results; g++ takes 10 to 40 s longer for each game, whose code as C++ stays in the build cache. CUDA interprets ROMs
 - ``pictures`` (False): with ``obs="ram"``, keeps pictures, which ``render`` needs
 """
 
@@ -74,7 +74,7 @@ from torch_batchsim import (
     u32,
 )
 
-from .compiled import Plugged, Program, definitions
+from .compiled import Plugged, definitions
 from .games import Action, Title
 from .games import game as facts_of
 from .palette import palette
@@ -262,14 +262,16 @@ class Atari(Environment):
             compiled: ROMs, on CPU.
             options: as declared by ``constants`` and ``parameters``.
 
-        Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, ImportError without ale-py.
+        Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, TypeError for ``pictures`` and
+        ``compiled`` that are no bool, ImportError without ale-py.
         """
         names = (game,) if isinstance(game, str) else tuple(game)
         if not names:
             raise ValueError("game must be one name or a list of at least one, got an empty list")
         super().__init__(game=", ".join(names), **options)
-        if not isinstance(compiled, bool):
-            raise TypeError(f"option compiled must be True or False, got {compiled!r}")
+        for option, value in (("pictures", pictures), ("compiled", compiled)):
+            if not isinstance(value, bool):
+                raise TypeError(f"option {option} must be True or False, got {value!r}")
         self.compiled = compiled  # not a constant: a state may go from compiled ROMs to interpreted ones
         self.games = tuple(facts_of(name) for name in names)
         if self.constants.format != "auto":
@@ -321,8 +323,8 @@ class Atari(Environment):
     def definitions(self) -> str:
         if not self.compiled:
             return ""
-        plugged = (Plugged(one.mapper.removesuffix("SC").replace("2K", "4K"), one.cartridge_ram) for one in self.games)
-        return definitions([Program(rom.tobytes(), each) for rom, each in zip(self.roms, plugged, strict=True)])
+        plugged = [Plugged(one.mapper.removesuffix("SC").replace("2K", "4K"), one.cartridge_ram) for one in self.games]
+        return definitions([rom.tobytes() for rom in self.roms], plugged)
 
     @property
     def systems(self) -> tuple[str, ...]:

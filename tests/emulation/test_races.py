@@ -21,8 +21,8 @@ from torch_batchsim import TorchVectorEnv, WorldFault
 
 ACTIONS = {"herd": 150, "dust": 1}  # the lowest only: others fill a table, or are a fault that is meant
 SIZES = {  # of large tables, and rigid bodies
-    "herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 2, "steps": 7}, "dust": {"worlds": 7, "steps": 6},
-    "gallery": {"worlds": 7, "steps": 6}, "stool": {"worlds": 2, "steps": 7},
+    "herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 5, "steps": 5}, "dust": {"worlds": 7, "steps": 6},
+    "gallery": {"worlds": 7, "steps": 6}, "stool": {"worlds": 5, "steps": 5},
 }  # fmt: skip
 EXECUTORS = {"graph": None, "megakernel, tiles": False, "megakernel, together": True, "per_world": None}
 

@@ -236,8 +236,8 @@ class Physics(Library):
     def core_component(self) -> type[Component]:
         """Room for the ``Solvers`` of csrc/physics/gather.h on a device, which asserts that all rows of bodies fit.
 
-        If rows take at most three quarters of the memory on chip, the room is that memory, and contacts and joints
-        that do not fit are in ``Space``. Else there is room for all.
+        If rows take at most three quarters of the memory on chip, or of half of it for each of two worlds, the room is
+        that memory, and contacts and joints that do not fit are in ``Space``. Else there is room for all.
         """
         c = self.constants
         rows, most = 1024 + _ROWS_BYTES * c.movers, CHIP_OF_WARP // c.worlds_together
@@ -248,7 +248,10 @@ class Physics(Library):
 
     @cached_property
     def space_component(self) -> type[Component]:
-        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
+        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits.
+
+        It is never on chip, where there are at most ``CHIP_OF_WARP`` bytes: contacts take more.
+        """
         c = self.constants
         words = -(-c.bodies // 32)
         size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + (240 + _BODY_BYTES) * c.movers
@@ -256,7 +259,7 @@ class Physics(Library):
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
-        return component("Space", memory=u32[size // 16 * 4 * c.worlds_together])
+        return component("Space", memory=u32[size // 16 * 4])
 
     @property
     def archetypes(self) -> list[Archetype]:

@@ -83,6 +83,8 @@ struct Machine {
 
     // Whether it draws the frame as it runs it.
     TBS_METHOD bool shows() const { return draws && drawing; }
+    // Whether anybody does, from its log too: the beam stands where it does on all executors.
+    TBS_METHOD bool is_shown() const { return drawing; }
     TBS_METHOD Columns none() const { return {}; }
     TBS_METHOD void show(u32 object, const Columns &part) { columns[object] = part; }
 };
@@ -100,6 +102,7 @@ struct Redrawing {
 
     TBS_METHOD Redrawing(const Plug &of, u8 *to) : facts(of), pictures(to) {}
     TBS_METHOD bool shows() const { return true; }
+    TBS_METHOD bool is_shown() const { return true; }
 };
 
 struct Lines : Redrawing {

@@ -145,7 +145,7 @@ TBS_CALLED void set_color(auto &machine, u32 which, u8 value, i32 clock) {
     hold_until(machine, clock);
     value = (value & 0xFE) | (machine.facts.pal && (tia.lines & 1));
     if (tia.colors[which] == value) return;
-    if (machine.shows()) catch_up(machine);
+    if (machine.is_shown()) catch_up(machine);
     tia.colors[which] = value;
 }
 

@@ -84,6 +84,15 @@ def thinking_rom(loops: int) -> bytes:
     return rom(INIT, [*top, *wait(60), *middle, *think, *wait(160)])
 
 
+def late_colour_rom() -> bytes:
+    """Frames of 100 lines; a colour changes in the blank in which a frame ends."""
+    loop = START + len(INIT)
+    wait = [LDX, 100, STA, WSYNC, 0xCA, 0xD0, 0xFB]
+    end = [LDA, 2, STA, 0, STA, WSYNC, STA, WSYNC, 0xA5, 0x80, 0x0A, STA, 0x09, LDA, 0, STA, 0]
+    code = [*INIT, *wait, 0xE6, 0x80, *end, 0x4C, loop & 0xFF, loop >> 8]
+    return bytes(code).ljust(4092, b"\0") + bytes([0x00, 0xF0, 0x00, 0xF0])
+
+
 @contextmanager
 def plays(data: bytes, **changes: Any) -> Iterator[None]:
     """Superman is a game with this ROM, and with other facts."""

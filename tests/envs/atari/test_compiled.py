@@ -15,14 +15,14 @@ import torch
 from own_roms import AS_ALE, INIT, LDA, STA, rom
 from support import assert_same_bits, of_today, snapshot
 from torch_batchsim.envs.atari import env as atari_env
-from torch_batchsim.envs.atari.compiled import Plugged, Program
+from torch_batchsim.envs.atari.compiled import CompiledRom, Plugged, definitions
 from torch_batchsim.envs.atari.games import GAMES
 
 import torch_batchsim
 from torch_batchsim import Simulator, WorldFault
 from torch_batchsim.build import emulation
 from torch_batchsim.resolve.executors import EXECUTORS
-from torch_batchsim.resolve.program import Program as Resolved
+from torch_batchsim.resolve.program import Program
 
 TODAY = int(os.environ.get("ATARI_SEED", date.today().toordinal()))
 HALTS = {0x02, 0x12, 0x22, 0x32, 0x42, 0x52, 0x62, 0x72, 0x92, 0xB2, 0xD2, 0xF2}
@@ -140,7 +140,7 @@ def test_executors_and_threads_have_the_same_bits() -> None:
     made = env.sim.environment
     seen = []
     others = [{"num_threads": 2}, {"executor": "per_world", "num_threads": 1}, {"checks": True, "num_threads": 1}]
-    others += [{"_library": emulation.load(Resolved(made), executor)} for executor in EXECUTORS["cuda"]]
+    others += [{"_library": emulation.load(Program(made), executor)} for executor in EXECUTORS["cuda"]]
     for options in others:
         sim = Simulator(made, 6, **options)
         sim.reset(seed=2)
@@ -156,7 +156,7 @@ def test_executors_and_threads_have_the_same_bits() -> None:
 
 def test_code_is_found_behind_jumps_and_between() -> None:
     data = turns_rom()
-    found = Program(data, Plugged("4K"))
+    found = CompiledRom(data, Plugged("4K"))
     assert data.index(bytes([LDA, MARK])) in found.entries  # by a jump whose pointer is not known
     assert 0xFFC not in found.code and 0 in found.entries
     assert found.leaders <= found.code.keys() and found.entries <= found.leaders
@@ -165,13 +165,19 @@ def test_code_is_found_behind_jumps_and_between() -> None:
 def test_banks_are_followed_through_hot_spots() -> None:
     first = rom([*INIT, 0xAD, 0xF8, 0xFF], [])
     second = bytes([0xEA] * 8 + [LDA, 7, STA, 0x80, 0x4C, 0x08, 0xF0]).ljust(4096, b"\x02")
-    found = Program(second + first, Plugged("F8"))
+    found = CompiledRom(second + first, Plugged("F8"))
     assert {8, 10} <= found.code.keys()  # in bank 0, behind the instruction that selects it
     assert 8 in found.entries and 4096 in found.entries
 
 
+def test_equal_roms_are_compiled_once() -> None:
+    first, other = turns_rom(), rom([*INIT], [])
+    text = definitions([first, other, first], [Plugged("4K")] * 3)
+    assert "case 2: return program_0<" in text and "program_1<" in text and "program_2" not in text
+
+
 def test_no_code_is_no_error() -> None:
-    assert not Program(b"\x02" * 4096, Plugged("4K")).code
+    assert not CompiledRom(b"\x02" * 4096, Plugged("4K")).code
     env = consoles([("4K", b"\x02" * 0xFFC + b"\x00\xf0\x00\xf0")], compiled=True)
     with pytest.raises(WorldFault, match="opcode 2"):
         env.reset(seed=0)

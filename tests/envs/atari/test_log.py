@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sass
 import torch
-from own_roms import INIT, LDA, STA, atari, plays, rom, thinking_rom, tia_rom
+from own_roms import INIT, LDA, STA, atari, late_colour_rom, plays, rom, thinking_rom, tia_rom
 from races import Detector, Mutation, Race, memory_of, watched
 from support import COMPILED, assert_same_bits, of_today, snapshot, spoil
 from torch_batchsim.envs.atari import env as atari_env
@@ -44,6 +44,7 @@ ROMS: dict[str, tuple[bytes, dict[str, Any], dict[str, Any], tuple[int, int]]] =
     "episodes end within steps": (tia_rom(9), {}, {"frame_skip": 6, "max_episode_frames": 11}, (4, 5120)),
     "frames without an end": (ENDLESS, {}, {"obs": "rgb", "start": "ale"}, (4, 5120)),
     "frames without an end, little room": (ENDLESS, {}, {"obs": "rgb", "frame_skip": 3}, (3, 12)),
+    "a colour changes in the blank in which a frame ends": (late_colour_rom(), {}, {"obs": "rgb"}, (4, 5120)),
     "frames in two parts": (thinking_rom(1), {}, {"obs": "rgb", "frame_skip": 3}, (4, 5120)),
     "frames in many parts, little room": (thinking_rom(3), {}, {"obs": "rgb", "frame_skip": 4}, (2, 16)),
 }

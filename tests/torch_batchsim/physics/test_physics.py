@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 from environments.heap import WEDGE, Heap
+from environments.shelf import Shelf
 from support import emulated_cuda
 
-from torch_batchsim import TorchVectorEnv, WorldFault
+from torch_batchsim import Simulator, TorchVectorEnv, WorldFault
+from torch_batchsim.build import emulation
 from torch_batchsim.physics import Physics
+from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import assert_same_bits, first_worlds, random_actions, snapshot
 
 WORLDS = 24
@@ -97,6 +100,28 @@ def test_fast_bodies_change_no_bit() -> None:
 def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> None:
     own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("heap", executor)}
     assert_same_bits(snapshot(play(worlds=12).sim), snapshot(play(worlds=12, **own).sim))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["graph", "megakernel"])
+def test_a_fault_leaves_the_other_world_of_a_warp_as_it_would_be(executor: str) -> None:
+    """Two worlds share a warp on CUDA: emulated, beside the CPU, with faults in a first and in a second one."""
+    seen = []
+    made = Shelf()
+    for library in (None, emulation.load(Program(made), executor)):
+        sim = Simulator(made, 7, _library=library)
+        assert made.libraries.physics.constants.worlds_together == 2
+        sim.reset(seed=3)
+        for _ in range(4):
+            sim.step()
+        sim.tensor("Thing.physics.Pose.position")[[2, 5], 0, 0] = float("nan")
+        with pytest.raises(WorldFault, match=r"Pose\.position is not finite") as caught:
+            for _ in range(2):
+                sim.step()
+                sim.check_faults()
+        assert caught.value.mask.nonzero().flatten().tolist() == [2, 5]
+        seen.append(snapshot(sim))
+    assert_same_bits(*seen)
 
 
 def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:

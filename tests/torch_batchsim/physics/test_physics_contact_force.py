@@ -200,8 +200,7 @@ def test_executors_agree_on_forces(executor: str) -> None:
 def test_what_no_archetype_asks_for_takes_no_memory() -> None:
     plain, sensed = (Program(each()).environment for each in (Stage, Sensed))
     sizes = [each.libraries.physics.space_component.size for each in (plain, sensed)]
-    constants = sensed.libraries.physics.constants
-    assert sizes[1] - sizes[0] == 12 * constants.bodies * constants.worlds_together
+    assert sizes[1] - sizes[0] == 12 * sensed.libraries.physics.constants.bodies
 
 
 def test_forces_of_what_is_no_body_or_is_not_kept_are_rejected() -> None:

@@ -262,8 +262,8 @@ class Atari(Environment):
             compiled: ROMs, on CPU.
             options: as declared by ``constants`` and ``parameters``.
 
-        Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, TypeError for ``pictures`` and
-        ``compiled`` that are no bool, ImportError without ale-py.
+        Raises ValueError for a game, mode, difficulty or ROM that is unknown or another's, TypeError for ``pictures``
+        and ``compiled`` that are no bool, ImportError without ale-py.
         """
         names = (game,) if isinstance(game, str) else tuple(game)
         if not names:

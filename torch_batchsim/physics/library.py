@@ -250,7 +250,7 @@ class Physics(Library):
     def space_component(self) -> type[Component]:
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits.
 
-        It is never on chip, where there are at most ``CHIP_OF_WARP`` bytes: contacts take more.
+        Of two worlds in a warp each takes its own row, so it is larger than what ``resolve/chip.py`` places on chip.
         """
         c = self.constants
         words = -(-c.bodies // 32)
@@ -259,6 +259,7 @@ class Physics(Library):
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
+        size = max(size, CHIP_OF_WARP + 16) if c.worlds_together > 1 else size
         return component("Space", memory=u32[size // 16 * 4])
 
     @property

@@ -14,11 +14,13 @@ import pytest
 import torch
 from environments.heap import WEDGE, Heap
 from environments.shelf import Shelf
+from environments.stool import Stool
 from support import emulated_cuda
 
 from torch_batchsim import Simulator, TorchVectorEnv, WorldFault
 from torch_batchsim.build import emulation
 from torch_batchsim.physics import Physics
+from torch_batchsim.resolve import chip
 from torch_batchsim.resolve.program import Program
 from torch_batchsim.testing import assert_same_bits, first_worlds, random_actions, snapshot
 
@@ -122,6 +124,15 @@ def test_a_fault_leaves_the_other_world_of_a_warp_as_it_would_be(executor: str) 
         assert caught.value.mask.nonzero().flatten().tolist() == [2, 5]
         seen.append(snapshot(sim))
     assert_same_bits(*seen)
+
+
+def test_worlds_of_a_warp_have_rows_of_workspace_of_their_own() -> None:
+    """With few contacts too: on chip there would be one for both."""
+    program = Program(Stool(physics={"contacts": 1}))
+    physics = program.environment.libraries.physics
+    (simulate,) = (node for node in program.nodes if physics.core_component in {c.component for c in node.workspaces})
+    assert physics.constants.worlds_together == 2
+    assert [column.component for column in chip.place(simulate).offsets] == [physics.core_component]
 
 
 def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:

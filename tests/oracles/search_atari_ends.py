@@ -69,85 +69,104 @@ def stages_of_adventure() -> Iterator[Stage]:
     yield stage(lambda ram: at(ram, 0xB9) == 0x12, chalice)
 
 
-def stages_of_superman() -> Iterator[Stage]:
-    """The bridge falls, six criminals go to jail, three pieces to the bridge, Clark Kent to the Daily Planet."""
+class Superman:
+    """Addresses of the game, and facts of its RAM."""
+
     room, x, y, carried, free = 0x9B, 0x9C, 0x9D, 0x97, 0x84
     criminals, pieces = range(0xA3, 0xB5, 3), {0xCA: 0x2A, 0xCD: 0x30, 0xD0: 0x36}
 
+    @staticmethod
     def place(ram: Array, *more: Array) -> Array:
-        return columns(at(ram, room), at(ram, x) >> 4, at(ram, y) >> 4, *more)
+        return columns(at(ram, Superman.room), at(ram, Superman.x) >> 4, at(ram, Superman.y) >> 4, *more)
 
+    @staticmethod
     def with_him(ram: Array) -> Array:
         held = np.zeros(len(ram), int)
-        for number, criminal in enumerate(criminals, 1):
-            ahead = at(ram, criminal + 1) - at(ram, x)
-            level = np.abs(at(ram, criminal + 2) - at(ram, y)) < 3
-            held[(at(ram, criminal) == at(ram, room)) & (ahead > -9) & (ahead < 21) & level] = number
+        for number, criminal in enumerate(Superman.criminals, 1):
+            ahead = at(ram, criminal + 1) - at(ram, Superman.x)
+            level = np.abs(at(ram, criminal + 2) - at(ram, Superman.y)) < 3
+            held[(at(ram, criminal) == at(ram, Superman.room)) & (ahead > -9) & (ahead < 21) & level] = number
         return held
 
+    @staticmethod
     def jailed(ram: Array) -> Array:
-        return np.sum([at(ram, criminal) == 0 for criminal in criminals], 0)
+        return np.sum([at(ram, criminal) == 0 for criminal in Superman.criminals], 0)
 
+    @staticmethod
     def there(ram: Array, near: int = 256) -> Array:
         """Pieces that lie in the room of the bridge, near its middle."""
-        held = at(ram, carried)
+        held = at(ram, Superman.carried)
         lie = [
             (at(ram, piece) == 0x18) & (np.abs(at(ram, piece + 1) - 0x48) <= near) & (held != number)
-            for piece, number in pieces.items()
+            for piece, number in Superman.pieces.items()
         ]
         return np.sum(lie, 0)
 
-    def holds_piece(ram: Array) -> Array:
-        return np.isin(at(ram, carried), list(pieces.values())).astype(int)
+    @staticmethod
+    def at_work(ram: Array, x_bits: int, y_bits: int, near: int = 256) -> Array:
+        """His place without so many bits, and how far the bridge has come."""
+        carried = at(ram, Superman.carried)
+        place = at(ram, Superman.room), at(ram, Superman.x) >> x_bits, at(ram, Superman.y) >> y_bits
+        holds_piece = np.isin(carried, list(Superman.pieces.values())).astype(int)
+        return columns(*place, carried, Superman.there(ram, near), holds_piece)
 
+    @staticmethod
+    def lets_go(ram: Array, count: int, near: int = 256) -> Array:
+        """Whether so many pieces lie there, and he carries nothing."""
+        return (Superman.there(ram, near) >= count) & (at(ram, Superman.carried) == Superman.free)
+
+    @staticmethod
     def whole(ram: Array) -> Array:
         return at(ram, 0xC7) == 0x18
 
-    yield Stage(lambda ram: place(ram, at(ram, 0xEC)), lambda ram: at(ram, 0xEC) == 0xAA, [3], span=900)
-    yield Stage(place, lambda ram: (at(ram, 0x9F) & 0x40) == 0, WALK)
-    for count in range(1, 7):
-        yield Stage(
-            lambda ram: place(ram, with_him(ram), jailed(ram)),
-            lambda ram, count=count: jailed(ram) >= count,  # type: ignore[misc]
-            WALK,
-            lambda cells: np.where(cells[:, 3] > 0, 5.0, 0.1),
-        )
+
+def stages_of_bridge() -> Iterator[Stage]:
+    """Three pieces to its room, then to its middle, where it stands again."""
     for count in range(1, 4):
         yield Stage(
-            lambda ram: columns(
-                at(ram, room), at(ram, x) >> 3, at(ram, y) >> 3, at(ram, carried), there(ram), holds_piece(ram)
-            ),
-            lambda ram, count=count: (there(ram) >= count) & (at(ram, carried) == free),  # type: ignore[misc]
+            lambda ram: Superman.at_work(ram, 3, 3),
+            lambda ram, count=count: Superman.lets_go(ram, count),  # type: ignore[misc]
             STAND * 3 + WALK,
             lambda cells, count=count: np.where(  # type: ignore[misc]
-                cells[:, 4] < count - 1, 0.01, np.where(cells[:, 5] > 0, 6.0, np.where(cells[:, 3] == free, 1.0, 0.1))
+                cells[:, 4] < count - 1,
+                0.01,
+                np.where(cells[:, 5] > 0, 6.0, np.where(cells[:, 3] == Superman.free, 1.0, 0.1)),
             ),
             25,
         )
     for count in range(1, 4):
         yield Stage(
-            lambda ram: columns(
-                at(ram, room), at(ram, x) >> 2, at(ram, y) >> 4, at(ram, carried), there(ram, 4), holds_piece(ram)
-            ),
-            lambda ram, count=count: (
-                whole(ram)  # type: ignore[misc]
-                | (there(ram, 4) >= count) & (at(ram, carried) == free)
-            ),
+            lambda ram: Superman.at_work(ram, 2, 4, near=4),
+            lambda ram, count=count: Superman.whole(ram) | Superman.lets_go(ram, count, near=4),  # type: ignore[misc]
             STAND * 3 + WALK,
             lambda cells, count=count: np.where(  # type: ignore[misc]
                 (cells[:, 0] != 0x18) | (cells[:, 4] < count - 1), 0.01, np.where(cells[:, 5] > 0, 3.0, 1.0)
             ),
             25,
         )
+
+
+def stages_of_superman() -> Iterator[Stage]:
+    """The bridge falls, six criminals go to jail, three pieces to the bridge, Clark Kent to the Daily Planet."""
+    yield Stage(lambda ram: Superman.place(ram, at(ram, 0xEC)), lambda ram: at(ram, 0xEC) == 0xAA, [3], span=900)
+    yield Stage(Superman.place, lambda ram: (at(ram, 0x9F) & 0x40) == 0, WALK)
+    for count in range(1, 7):
+        yield Stage(
+            lambda ram: Superman.place(ram, Superman.with_him(ram), Superman.jailed(ram)),
+            lambda ram, count=count: Superman.jailed(ram) >= count,  # type: ignore[misc]
+            WALK,
+            lambda cells: np.where(cells[:, 3] > 0, 5.0, 0.1),
+        )
+    yield from stages_of_bridge()
     yield Stage(
-        lambda ram: place(ram, at(ram, carried)),
+        lambda ram: Superman.place(ram, at(ram, Superman.carried)),
         lambda ram: (at(ram, 0x9F) & 0x40) != 0,
         STAND * 3 + WALK,
-        lambda cells: np.where(cells[:, 3] == free, 1.0, 0.02),
+        lambda cells: np.where(cells[:, 3] == Superman.free, 1.0, 0.02),
         25,
     )
     yield Stage(
-        lambda ram: place(ram, at(ram, 0x9F) >> 6),
+        lambda ram: Superman.place(ram, at(ram, 0x9F) >> 6),
         lambda ram: np.zeros(len(ram), bool),
         STAND * 3 + WALK,
         lambda cells: np.where(cells[:, 3] & 1, 1.0, 0.02),

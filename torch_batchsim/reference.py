@@ -68,7 +68,7 @@ SECTIONS = (
     Section(
         "Words in front of functions, and numbers",
         "platform.h",
-        ("has_chip", "on_device"),
+        ("on_device",),
         (
             *("TBS_SYSTEM", "TBS_REACHES", "TBS_FUNCTION", "TBS_METHOD", "TBS_CALLED", "TBS_ONE_COPY"),
             "TBS_PRECOMPILED",

@@ -5,7 +5,7 @@
 
 // N s on the second body of a contact in the whole step. A contact that has not been solved is of bodies that sleep,
 // which it holds as it did in their last substep, or bears nothing.
-TBS_FUNCTION vec3 impulse_of(const Solver &solver, u32 place, u32 substeps) {
+TBS_FUNCTION vec3 impulse_of(const SolverMemory &solver, u32 place, u32 substeps) {
     const SolverContact &contact = solver.contacts[place];
     if (solver.contact_item[place] != not_solved) return contact.normal * contact.total + contact.friction_sum();
     f32 pushed = 0.0f;
@@ -22,7 +22,7 @@ TBS_FUNCTION void write_contact_forces(World &world, Step &step, const Settings 
         group.once([&] {
             for (u32 i = 0; i < step.pairs; ++i) {
                 if (step.place[i] == no_place) continue;
-                const vec3 impulse = impulse_of(*step.solver, step.place[i], settings.substeps);
+                const vec3 impulse = impulse_of(step.solver, step.place[i], settings.substeps);
                 step.pushed_by[step.pair[i].a] -= impulse;
                 step.pushed_by[step.pair[i].b] += impulse;
                 const u32 a = step.pair[i].a, b = step.pair[i].b;

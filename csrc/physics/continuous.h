@@ -21,7 +21,7 @@ inline constexpr f32 least_turn = 0.01f;
 // Whether any body is fast; of bodies that move by themselves any motion counts, and any turning.
 template <class Group>
 TBS_FUNCTION bool any_is_fast(Step &step, Group &group) {
-    auto &w = *step.solver;
+    auto &w = step.solver;
     bool found = false;
     const auto is_fast = [&](auto item, u32 block, u32 lane) {
         using F = decltype(item);
@@ -48,8 +48,8 @@ TBS_FUNCTION bool carries(const Step &step, u32 body) { return step.reach[body] 
 // Where a body that has a mover is after the step.
 TBS_FUNCTION Transform place_moved(const Step &step, u32 body) {
     const u32 mover = step.mover[body];
-    const f32 *const moved = step.solver->motion[mover];
-    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+    const f32 *const moved = step.solver.motion[mover];
+    const BodyBlock &block = step.solver.body_blocks[mover / block_items];
     const Rotation<f32> q = load_rotation<f32>(block.rotation, mover % block_items);
     const vec3 before = step.at[owner_of(step, body)].position;
     return place_of(step, body, {before + vec3{moved[0], moved[1], moved[2]}, {q.w, q.x, q.y, q.z}});
@@ -97,12 +97,12 @@ TBS_FUNCTION vec3 way_before(const Hulls &hulls, const Step &step, u32 i, u32 ot
 // The way of the centre of a body, or of a part.
 TBS_FUNCTION vec3 way_of(const Step &step, u32 body) {
     if (is_part(step, body)) return place_moved(step, body).position - step.at[body].position;
-    const f32 *const motion = step.solver->motion[step.mover[body]];
+    const f32 *const motion = step.solver.motion[step.mover[body]];
     return {motion[0], motion[1], motion[2]};
 }
 
 TBS_FUNCTION bool turns_far(const Step &step, u32 body) {
-    const f32 *const motion = step.solver->motion[step.mover[body]];
+    const f32 *const motion = step.solver.motion[step.mover[body]];
     return length_squared(vec3{motion[4], motion[5], motion[6]}) > far_turn * far_turn;
 }
 
@@ -154,7 +154,7 @@ TBS_FUNCTION void part_bodies(const Hulls &hulls, Step &step, Group &group) {
         if (other != no_body) {
             const auto lightness = [&](u32 body) {
                 const u32 mover = step.mover[body];
-                return step.solver->body_blocks[mover / block_items].inverse_mass[mover % block_items];
+                return step.solver.body_blocks[mover / block_items].inverse_mass[mover % block_items];
             };
             const vec3 closer = (way - way_of(step, other)) * first.share;
             const vec3 apart = step.at[own].position - step.at[other].position + closer;
@@ -191,7 +191,7 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
     group.for_each(step.bodies, [&](u32 i) {
         if (step.pushed[i] == 0 || is_part(step, i)) return;
         const u32 mover = step.mover[i];
-        f32 *const motion = step.solver->motion[mover];
+        f32 *const motion = step.solver.motion[mover];
         const vec3 own = way_of(step, i);
         vec3 way = step.way[i];
         bool fast = max(length(own), length(way)) + sweep > step.slow[mover] || turns_far(step, i);
@@ -219,7 +219,7 @@ TBS_FUNCTION void stop_fast_bodies(const Hulls &hulls, Step &step, Group &group)
                 follow(k, way_of(step, k) - own);
             }
         }
-        const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+        const BodyBlock &block = step.solver.body_blocks[mover / block_items];
         const Vec<f32> free = load_vec<f32>(block.free_linear, mover % block_items);
         const vec3 back = (way - own) * vec3{free.x, free.y, free.z};
         motion[0] += back.x, motion[1] += back.y, motion[2] += back.z;

@@ -13,11 +13,6 @@
 inline constexpr u32 most_bodies = u32(Constants::bodies), most_movers = u32(Constants::movers);
 inline constexpr u32 most_contacts = u32(Constants::contacts), most_pairs = u32(Constants::pairs);
 inline constexpr u32 most_joints = u32(Constants::joints);
-#ifdef TBS_ON_DEVICE
-inline constexpr u32 worlds_together = u32(Constants::worlds_together);  // that a warp takes side by side
-#else
-inline constexpr u32 worlds_together = 1;  // two workspaces would leave the cache
-#endif
 inline constexpr bool has_parts = Constants::parts != 0;  // some archetype has Part
 inline constexpr u32 parted_bodies = has_parts ? most_bodies : 1;
 inline constexpr u32 body_words = (most_bodies + 31) / 32;
@@ -40,7 +35,7 @@ struct Pair {
     u32 a, b;  // a is dynamic; where both are, a < b
 };
 
-// All else that a step works on. Both are the library's workspace: nothing in them outlives the step.
+// All that a step works on, beside the solver's memory on chip. The library's workspace: nothing in it outlives the step.
 struct Step {
     u32 bodies, movers, pairs;
     Transform at[most_bodies];
@@ -76,23 +71,10 @@ struct Step {
     Manifold manifold[Warp::lanes];  // of the pair that a lane looks at
     u32 place[most_pairs];         // which contact the pair has become, or no_place
     vec3 pushed_by[sums_friction ? most_bodies : 1];  // by contacts in the whole step, N s
-    Solver *solver;
-    Solver::Beside beside_solver;
+    SolverMemory solver;
+    u32 sound;  // 1: the world takes part; else a fault has been reported
 };
 inline constexpr u32 no_place = 0xffffffffu;
-
-// The solvers of worlds that a warp takes side by side.
-struct Solvers {
-    alignas(16) Solver of[worlds_together];
-};
-
-template <class Group>
-TBS_FUNCTION void begin_step(Step &step, Solver &solver, Group &group) {
-    group.once([&] {
-        step.solver = &solver;
-        solver.put_beside(step.beside_solver);
-    });
-}
 
 // The greatest distance of a point of a shape from its origin.
 TBS_FUNCTION f32 radius_of(const Geometry &shape) {
@@ -246,7 +228,7 @@ TBS_CALLED Wrong take_row(const Hulls &hulls, Step &step, const Settings &settin
     const SolverBody own = solver_body(row.pose, row.velocity, row.mass, row.motion, row.force, gravity);
     const Wrong wrong = wrong_in(row, moves, own.acceleration);
     if (!moves) return wrong;
-    put_body(*step.solver, mover, own);
+    put_body(step.solver, mover, own);
     const bool dynamic = own.kind == body_dynamic;
     step.pushed[body] = dynamic;
     step.slow[mover] = 0.0f;
@@ -301,12 +283,12 @@ TBS_FUNCTION bool gather(World &world, const Hulls &hulls, Step &step, const Set
     group.once([&] {
         step.bodies = bodies;
         step.movers = movers;
-        step.solver->body_count = movers;
+        step.solver.body_count = movers;
     });
     return !unsound;
 }
 
-TBS_ONE_COPY void scatter_row(const Solver &solver, u32 mover, Pose &pose, Velocity &velocity, Motion &motion) {
+TBS_ONE_COPY void scatter_row(const SolverMemory &solver, u32 mover, Pose &pose, Velocity &velocity, Motion &motion) {
     SolverBody body{};  // of one that stands the solver says nothing
     body.position = pose.position;
     body.rotation = pose.rotation;
@@ -321,7 +303,7 @@ TBS_ONE_COPY void scatter_row(const Solver &solver, u32 mover, Pose &pose, Veloc
 // Writes poses and velocities back to their rows.
 template <class Group>
 TBS_FUNCTION void scatter(World &world, const Step &step, Group &group) {
-    const Solver &solver = *step.solver;
+    const SolverMemory &solver = step.solver;
     u32 movers = 0;
     world.tables<Pose, const Shape, Velocity, const Mass, Motion>(
         [&](auto table, auto poses, auto, auto velocities, auto, auto motions) {

@@ -169,7 +169,7 @@ TBS_CALLED Wrong take_joint(Step &step, const Joint &joint, u32 place, f32 wides
     step.joint_bodies[place] = {a, b};
     step.joint_collides[place] = joint.collide != 0;
     step.joint_mark[place] = mark_of(joint);
-    SolverJoint &row = step.solver->joints[place];
+    SolverJoint &row = step.solver.joints[place];
     row = solver_joint(step, joint, a, b);
     step.joint_turned[place] = row.a == no_body;
     if (row.a == no_body) turn(row);  // the solver's first body is one that it knows
@@ -199,7 +199,7 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
                 if (wrong.is) world.fail(wrong.fault, table.place(i, wrong.sentence));
             });
     });
-    group.once([&] { step.solver->joint_count = joints; });
+    group.once([&] { step.solver.joint_count = joints; });
     return joints == 0 || !group.any(joints, [&](u32 i) { return step.joint_idle[i] == joint_is_wrong; });
 }
 
@@ -207,9 +207,9 @@ TBS_FUNCTION bool gather_joints(World &world, Step &step, Group &group) {
 // the other body gives way, it is less.
 TBS_FUNCTION f32 pushed_way(const Step &step, u32 place, u32 body, f32 square_time) {
     if (body == no_body || step.pushed[body] == 0) return 0.0f;
-    const SolverJoint &joint = step.solver->joints[place];
+    const SolverJoint &joint = step.solver.joints[place];
     const u32 mover = step.mover[body], lane = mover % block_items;
-    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+    const BodyBlock &block = step.solver.body_blocks[mover / block_items];
     const bool turns = (joint.axes & joint_turns) != 0;
     const auto about_axis = [&] {
         const vec3 x = rotate(vec3{1.0f, 0.0f, 0.0f}, joint.a == mover ? joint.frame_a : joint.frame_b);
@@ -235,8 +235,8 @@ TBS_FUNCTION f32 chord(f32 turn) { return 2.0f * sin(0.5f * min(turn, pi)); }
 template <class Group>
 TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &settings, Group &group) {
     constexpr u32 most_rounds = 4;  // of which one is enough where joints of parents come first
-    const SolverJoint *const joints = step.solver->joints;
-    const u32 count = step.solver->joint_count;
+    const SolverJoint *const joints = step.solver.joints;
+    const u32 count = step.solver.joint_count;
     const auto acts = [&](u32 k) { return joints[k].torque != 0.0f || step.joint_drive[k] > 0.0f; };
     if (count == 0 || !group.any(count, acts)) return;
     // The way from rest, in substeps that each go on with the speed at their end.
@@ -288,7 +288,7 @@ TBS_CALLED void reach_by_motors(const Hulls &hulls, Step &step, const Settings &
 // Whether a joint that lets them not collide connects two bodies, or those of parts.
 TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
     bool found = false;
-    for (u32 i = 0; i < step.solver->joint_count; ++i) {
+    for (u32 i = 0; i < step.solver.joint_count; ++i) {
         const Pair pair = step.joint_bodies[i];
         const u32 x = owner_of(step, a), y = owner_of(step, b);
         const bool these = (pair.a == x && pair.b == y) || (pair.a == y && pair.b == x);
@@ -301,7 +301,7 @@ TBS_FUNCTION bool is_joined(const Step &step, u32 a, u32 b) {
 template <class Group>
 TBS_FUNCTION void part_jointed(Step &step, Group &group) {
     if constexpr (has_parts) {
-        if (step.solver->joint_count == 0) return;
+        if (step.solver.joint_count == 0) return;
         group.for_each(step.bodies, [&](u32 i) {
             for (u32 word = 0; word < (step.bodies + 31) / 32; ++word) {
                 for (u32 left = step.near[i][word]; left != 0; left &= left - 1) {
@@ -313,7 +313,7 @@ TBS_FUNCTION void part_jointed(Step &step, Group &group) {
         return;
     }
     group.once([&] {
-        for (u32 i = 0; i < step.solver->joint_count; ++i) {
+        for (u32 i = 0; i < step.solver.joint_count; ++i) {
             const Pair pair = step.joint_bodies[i];
             if (step.joint_collides[i] != 0 || pair.a == no_body || pair.b == no_body) continue;
             step.near[pair.a][pair.b / 32] &= ~(1u << pair.b % 32);
@@ -331,13 +331,13 @@ TBS_CALLED void measure(const Step &step, Pair bodies, Joint &joint) {
         pose[end] = pose_before(step, body);
         velocity[end] = {};
         if (mover == no_body) continue;
-        const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+        const BodyBlock &block = step.solver.body_blocks[mover / block_items];
         const Vec<f32> linear = load_vec<f32>(block.linear, mover % block_items),
                        angular = load_vec<f32>(block.angular, mover % block_items);
         SolverBody row{};
         row.position = pose[end].position, row.rotation = pose[end].rotation;
         row.linear = {linear.x, linear.y, linear.z}, row.angular = {angular.x, angular.y, angular.z};
-        take_body(*step.solver, mover, row);
+        take_body(step.solver, mover, row);
         pose[end] = {row.position, row.rotation};
         velocity[end] = {row.linear, row.angular};
     }
@@ -349,9 +349,9 @@ TBS_CALLED void measure(const Step &step, Pair bodies, Joint &joint) {
 // Writes back the impulses of joints for the next step, how they stand, and broken ones.
 template <class Group>
 TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept, Group &group) {
-    if (Constants::sleep != 0 && step.solver->joint_count > 0)
+    if (Constants::sleep != 0 && step.solver.joint_count > 0)
         group.for_each(step.bodies, [&](u32 i) { kept.held[Constants::sleep == 0 ? 0 : i] = step.held[i]; });
-    group.once([&] { kept.joints = i32(step.solver->joint_count); });
+    group.once([&] { kept.joints = i32(step.solver.joint_count); });
     u32 joints = 0;
     world.tables<Joint>([&](auto table, auto rows) {
         joints += group.scan(
@@ -360,7 +360,7 @@ TBS_FUNCTION void scatter_joints(World &world, const Step &step, Contacts &kept,
                 if (!is_used(rows[i])) return;
                 const u32 place = joints + before;
                 measure(step, step.joint_bodies[place], rows[i]);
-                SolverJoint row = step.solver->joints[place];
+                SolverJoint row = step.solver.joints[place];
                 if (step.joint_idle[place] != joint_works) return;
                 if (step.joint_turned[place] != 0) turn(row);
                 Joint &joint = rows[i];

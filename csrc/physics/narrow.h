@@ -104,7 +104,7 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
 TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
     const u32 mover = step.mover[body];
     if (mover == no_body) return {};
-    const BodyBlock &block = step.solver->body_blocks[mover / block_items];
+    const BodyBlock &block = step.solver.body_blocks[mover / block_items];
     const auto speed = [&](const f32(*v)[block_items]) {
         const Vec<f32> loaded = load_vec<f32>(v, mover % block_items);
         return vec3{loaded.x, loaded.y, loaded.z};
@@ -129,7 +129,7 @@ template <class Group>
 TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin,
                                 const Settings &settings, Group &group) {
     find_numbers_before(kept, step, group);
-    Solver &solver = *step.solver;
+    SolverMemory &solver = step.solver;
     const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
     const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
     const u32 found = group.scan(
@@ -213,7 +213,7 @@ TBS_FUNCTION void keep_contact(const Step &step, const Pair &pair, const SolverC
 // Keeps the impulses of as many contacts as fit. The others begin the next step without.
 template <class Kept, class Group>
 TBS_FUNCTION void keep_contacts(Step &step, Kept &kept, Group &group) {
-    const Solver &solver = *step.solver;
+    const SolverMemory &solver = step.solver;
     const u32 rows = group.scan(
         step.pairs,
         [&](u32 i) {

@@ -96,7 +96,7 @@ TBS_FUNCTION void scatter_parts(World &world, const Step &step, Group &group) {
                 SolverBody body{};  // of one that stands the solver says nothing
                 body.position = before.position;
                 body.rotation = before.rotation;
-                if (mover != no_body) take_body(*step.solver, mover, body);
+                if (mover != no_body) take_body(step.solver, mover, body);
                 const Transform at = place_of(step, own, {body.position, body.rotation});
                 poses[i] = Pose{at.position, at.rotation};
             });

@@ -9,11 +9,12 @@ inline constexpr bool sums_friction = Constants::contact_forces != 0;  // asked 
 // (torch_batchsim/physics/library.py).
 #ifdef TBS_ON_DEVICE
 using Solver = Workspace<u32(Constants::movers), u32(Constants::contacts), u32(Constants::joints),
-                         has_chip ? u32(sizeof(Core)) / u32(Constants::worlds_together) / 16 * 16 : 0>;
+                         u32(sizeof(Core)) / 16 * 16>;
 #else
 using Solver = Workspace<u32(Constants::room_of_movers), u32(Constants::room_of_contacts),
                          u32(Constants::room_of_joints)>;
 #endif
+using SolverMemory = Solver::Beside;
 
 // Moves all bodies of a world through settings.time.
 #ifdef TBS_USES_PRECOMPILED

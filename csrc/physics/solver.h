@@ -52,13 +52,13 @@ struct PlainWorkspace : BodySpace<most_bodies>, ForestSpace<most_bodies, most_jo
     alignas(whole_vectors) ContactBlock contact_blocks[blocks_for(most_contacts)];
     alignas(whole_vectors) JointBlock joint_blocks[blocks_for(most_joints)];
 
-    struct Beside {};
-    TBS_METHOD void put_beside(Beside &) {}
+    using Beside = PlainWorkspace;  // what others than `solve` see
 };
 
-// The same in two parts. The first one, of `chip_bytes`, which a device has on chip, has what constraints read and write:
-// rows of bodies, and as many of the joints and contacts as fit, joints first, which take at most half of the room
-// beside rows. The second one, in memory, has the others, and data that a substep or a step reads once.
+// The same in two parts. The first one, of `chip_bytes`, which a device has on chip, has what constraints read and write
+// while `solve` runs: rows of bodies, and as many of the joints and contacts as fit, joints first, which take at most half
+// of the room beside rows. The second one, in memory, has the others, data that a substep or a step reads once, and all
+// that is put in and taken out.
 template <u32 most_bodies, u32 most_contacts, u32 most_joints, u32 chip_bytes>
 struct SplitWorkspace : BodySpace<most_bodies> {
     using Bodies = BodySpace<most_bodies>;
@@ -70,8 +70,9 @@ struct SplitWorkspace : BodySpace<most_bodies> {
     static constexpr u32 contacts_on_chip =
         lesser_of(most_contacts, (left - joints_on_chip * sizeof(Joint)) / sizeof(Contact));
 
-    // Memory beside it.
     struct Beside : ForestSpace<most_bodies, most_joints> {
+        u32 body_count, contact_count, joint_count;
+        alignas(16) f32 velocity[Bodies::ground][8], motion[Bodies::ground][8];  // results
         BodyBlock body_blocks[Bodies::body_blocks_held];
         SolverContact contacts[most_contacts];
         SolverJoint joints[most_joints];
@@ -89,22 +90,39 @@ struct SplitWorkspace : BodySpace<most_bodies> {
     PartOnChip<ContactBlock, contacts_on_chip> contact_blocks;
     PartOnChip<JointBlock, joints_on_chip> joint_blocks;
 
-    TBS_METHOD void put_beside(Beside &beside) {
-        body_blocks = beside.body_blocks;
-        contacts = beside.contacts;
-        joints = beside.joints;
-        contact_item = beside.contact_item;
-        joint_item = beside.joint_item;
-        contact_blocks.others = beside.contact_blocks;
-        joint_blocks.others = beside.joint_blocks;
-        in_tree = beside.in_tree;
-        in_loop = beside.in_loop;
-        root_body = beside.root_body;
-        tree_order = beside.tree_order;
-        tree_set = beside.tree_set;
-        tree_next = beside.tree_next;
-        tree_middle = beside.tree_middle;
-        tree = beside.tree;
+    // Before `solve`: takes what has been put in.
+    template <class Group>
+    TBS_METHOD void begin(Beside &beside, Group &group) {
+        group.once([&] {
+            Bodies::body_count = beside.body_count;
+            Bodies::contact_count = beside.contact_count;
+            Bodies::joint_count = beside.joint_count;
+            body_blocks = beside.body_blocks;
+            contacts = beside.contacts;
+            joints = beside.joints;
+            contact_item = beside.contact_item;
+            joint_item = beside.joint_item;
+            contact_blocks.others = beside.contact_blocks;
+            joint_blocks.others = beside.joint_blocks;
+            in_tree = beside.in_tree;
+            in_loop = beside.in_loop;
+            root_body = beside.root_body;
+            tree_order = beside.tree_order;
+            tree_set = beside.tree_set;
+            tree_next = beside.tree_next;
+            tree_middle = beside.tree_middle;
+            tree = beside.tree;
+        });
+    }
+
+    // Behind `solve`: leaves the results that are on chip.
+    template <class Group>
+    TBS_METHOD void end(Beside &beside, Group &group) const {
+        f32 *const velocity = beside.velocity[0], *const motion = beside.motion[0];
+        group.for_each(8 * Bodies::body_count, [&](u32 i) {
+            velocity[i] = Bodies::velocity[0][i];
+            motion[i] = Bodies::motion[0][i];
+        });
     }
 };
 

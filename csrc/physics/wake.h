@@ -6,10 +6,10 @@
 // Wakes the bodies whose joints are not those of the step before: where one has been made, removed or changed.
 template <class Group>
 TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
-    if (Constants::sleep == 0 || (step.solver->joint_count == 0 && kept.joints == 0)) return;
+    if (Constants::sleep == 0 || (step.solver.joint_count == 0 && kept.joints == 0)) return;
     group.for_each(step.bodies, [&](u32 i) { step.held[i] = 0; });
     group.once([&] {
-        for (u32 i = 0; i < step.solver->joint_count; ++i) {
+        for (u32 i = 0; i < step.solver.joint_count; ++i) {
             const Pair pair = step.joint_bodies[i];
             if (pair.a != no_body) step.held[pair.a] += step.joint_mark[i];
             if (pair.b != no_body) step.held[pair.b] += step.joint_mark[i];
@@ -18,7 +18,7 @@ TBS_FUNCTION void wake_jointed(Step &step, const Contacts &kept, Group &group) {
     group.for_each(step.bodies, [&](u32 i) {
         const u32 before = step.before[i], mover = step.mover[i];
         const u32 was = kept.joints == 0 || before == no_body ? 0 : kept.held[Constants::sleep == 0 ? 0 : before];
-        if (mover != no_body && step.held[i] != was) wake(*step.solver, mover);
+        if (mover != no_body && step.held[i] != was) wake(step.solver, mover);
     });
 }
 
@@ -39,7 +39,7 @@ TBS_FUNCTION void wake_changed(Step &step, const Contacts &kept, Group &group) {
     if (known == u32(kept.bodies) && !group.any(step.bodies, [&](u32 i) { return !is_same(i); })) return;
     group.once([&] {
         const auto wake_one = [&](u32 i) {
-            if (step.mover[i] != no_body && !is_new(i)) wake(*step.solver, step.mover[i]);
+            if (step.mover[i] != no_body && !is_new(i)) wake(step.solver, step.mover[i]);
         };
         const auto wake_both = [&](u32 a, u32 b) {
             if (b != no_body && (a == no_body || !is_same(a))) wake_one(b);
@@ -66,9 +66,9 @@ TBS_FUNCTION void keep_marks(const Step &step, Contacts &kept, Group &group) {
     if constexpr (Constants::sleep == 0) return;
     group.for_each(step.bodies, [&](u32 i) {
         u32 mark_of_place = step.mark_of_pose[i];
-        if (step.mover[i] != no_body && !is_part(step, i) && is_moving(*step.solver, step.mover[i])) {
+        if (step.mover[i] != no_body && !is_part(step, i) && is_moving(step.solver, step.mover[i])) {
             SolverBody body{};
-            take_body(*step.solver, step.mover[i], body);
+            take_body(step.solver, step.mover[i], body);
             mark_of_place = mark_of(body.position, body.rotation);
         }
         kept.given[i] = step.mark[i] + mark_of_place;

@@ -124,10 +124,16 @@ static_assert(warps_of_block == most_warps, "MOST_WARPS in Python is most_warps 
 
 // How a run that is spread is launched. Warps with workspace on chip are as many as have room on a multiprocessor, in
 // as few blocks as that takes, so that they can go through a long system together (lineup.h). Their registers are to have
-// room too.
+// room too; other systems on lanes, which are long as a rule, leave a thread 128 of them, which is 16 warps.
 template <class Node>
 struct Spread {
     static constexpr u32 threads = block_threads, blocks = 0, chip_bytes = 0;
+    static constexpr bool lines_up = false;
+};
+template <class Node>
+    requires(!settles<Node> && Node::lanes > 1 && !requires { requires Node::chip_bytes > 0; })
+struct Spread<Node> {
+    static constexpr u32 threads = block_threads, blocks = 2, chip_bytes = 0;
     static constexpr bool lines_up = false;
 };
 template <class Node>

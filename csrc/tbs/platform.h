@@ -25,13 +25,6 @@
 #define TBS_HAS_MBARRIER
 #endif
 
-// A program for a device, its host's part included: what may lie on chip there has a layout of its own.
-#if defined(__CUDACC__) || defined(TBS_EMULATED_CUDA)
-#define TBS_HAS_CHIP 1
-#else
-#define TBS_HAS_CHIP 0
-#endif
-
 // A variable that the threads of a block share; its first value is undefined. (Under emulation several blocks may be
 // alive in one thread.)
 #ifdef TBS_EMULATED_CUDA
@@ -141,7 +134,6 @@ using i64 = std::int64_t;
 using f32 = float;
 using f64 = double;
 
-inline constexpr bool has_chip = TBS_HAS_CHIP;
 #ifdef TBS_ON_DEVICE
 inline constexpr bool on_device = true;
 #else

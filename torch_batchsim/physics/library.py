@@ -63,8 +63,7 @@ class Physics(Library):
 
     @property
     def systems(self) -> tuple[str, ...]:  # type: ignore[override]
-        simulate = "physics/simulate_two.h" if self.constants.worlds_together > 1 else "physics/simulate.h"
-        return (simulate, *(("physics/report.h",) if self.constants.events else ()))
+        return ("physics/simulate.h", *(("physics/report.h",) if self.constants.events else ()))
 
     components = (Pose, Shape, Velocity, Mass, Motion, Material, Force, Filter, Part, Joint, ContactForce, Contact)
     enums = (MotionKind, JointKind)
@@ -123,7 +122,7 @@ class Physics(Library):
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
     part = Bundle(Pose, Shape, Part)
-    simulate = TaskGraph("simulate")
+    simulate = TaskGraph("simulate", "simulate_contacts", "simulate_motion", "simulate_results")
     report = TaskGraph("report")
     parameters = Parameters(
         time=Option(1.0 / 30.0, above=0.0, help="seconds of a step"),
@@ -195,7 +194,6 @@ class Physics(Library):
         self.add_constants(contact_forces=int(felt > 0), parts=int(parts > 0))
         joints = self.most_rows(Joint)
         self.add_constants(bodies=max(bodies, 1), movers=max(movers, 1), pairs=4 * contacts, joints=max(joints, 1))
-        self.add_constants(worlds_together=2 if 4 * 2 * (1024 + _ROWS_BYTES * movers) <= 3 * CHIP_OF_WARP else 1)
         self.add_constants(
             room_of_movers=_room(64, movers), room_of_contacts=_room(512, contacts), room_of_joints=_room(64, joints)
         )
@@ -234,32 +232,28 @@ class Physics(Library):
 
     @cached_property
     def core_component(self) -> type[Component]:
-        """Room for the ``Solvers`` of csrc/physics/gather.h on a device, which asserts that all rows of bodies fit.
+        """Room for the ``Solver`` of csrc/physics/solve_world.h on a device, which asserts that all rows of bodies fit.
 
-        If rows take at most three quarters of the memory on chip, or of half of it for each of two worlds, the room is
-        that memory, and contacts and joints that do not fit are in ``Space``. Else there is room for all.
+        If rows take at most three quarters of the memory on chip, the room is that memory, and contacts and joints that
+        do not fit are in ``Space``. Else there is room for all.
         """
         c = self.constants
-        rows, most = 1024 + _ROWS_BYTES * c.movers, CHIP_OF_WARP // c.worlds_together
+        rows = 1024 + _ROWS_BYTES * c.movers
         size = rows + _CONTACT_BYTES * c.contacts + _JOINT_BYTES * c.joints
-        if 4 * rows <= 3 * most:
-            size = min(size, most)
-        return component("Core", memory=u32[size // 16 * 4 * c.worlds_together])
+        if 4 * rows <= 3 * CHIP_OF_WARP:
+            size = min(size, CHIP_OF_WARP)
+        return component("Core", memory=u32[size // 16 * 4])
 
     @cached_property
     def space_component(self) -> type[Component]:
-        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits.
-
-        Of two worlds in a warp each takes its own row, so it is larger than what ``resolve/chip.py`` places on chip.
-        """
+        """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + (240 + _BODY_BYTES) * c.movers
+        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 12 + (304 + _BODY_BYTES) * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0
         size += (_CONTACT_BYTES + 192) * c.contacts + (_JOINT_BYTES + 512) * c.joints
-        size = max(size, CHIP_OF_WARP + 16) if c.worlds_together > 1 else size
         return component("Space", memory=u32[size // 16 * 4])
 
     @property
@@ -278,6 +272,10 @@ class Physics(Library):
     @property
     def workspace(self) -> list[type[Component]]:
         return [self.space_component, self.core_component]
+
+    @property
+    def lasting(self) -> list[type[Component]]:
+        return [self.space_component]
 
     def resource_values(self) -> dict[str, np.ndarray]:
         moments = [

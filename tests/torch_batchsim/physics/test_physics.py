@@ -106,13 +106,12 @@ def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> 
 
 @pytest.mark.full
 @pytest.mark.parametrize("executor", ["graph", "megakernel"])
-def test_a_fault_leaves_the_other_world_of_a_warp_as_it_would_be(executor: str) -> None:
-    """Two worlds share a warp on CUDA: emulated, beside the CPU, with faults in a first and in a second one."""
+def test_a_fault_leaves_other_worlds_as_they_would_be(executor: str) -> None:
+    """The systems behind the one that finds the fault pass the world over on CUDA: emulated, beside the CPU."""
     seen = []
     made = Shelf()
     for library in (None, emulation.load(Program(made), executor)):
         sim = Simulator(made, 7, _library=library)
-        assert made.libraries.physics.constants.worlds_together == 2
         sim.reset(seed=3)
         for _ in range(4):
             sim.step()
@@ -126,13 +125,13 @@ def test_a_fault_leaves_the_other_world_of_a_warp_as_it_would_be(executor: str) 
     assert_same_bits(*seen)
 
 
-def test_worlds_of_a_warp_have_rows_of_workspace_of_their_own() -> None:
-    """With few contacts too: on chip there would be one for both."""
+def test_only_the_solver_has_memory_on_chip() -> None:
+    """A step of another system lasts in rows until the solver's, however little it is."""
     program = Program(Stool(physics={"contacts": 1}))
     physics = program.environment.libraries.physics
-    (simulate,) = (node for node in program.nodes if physics.core_component in {c.component for c in node.workspaces})
-    assert physics.constants.worlds_together == 2
-    assert [column.component for column in chip.place(simulate).offsets] == [physics.core_component]
+    found = {node.system.name: [c.component for c in chip.place(node).offsets] for node in program.nodes}
+    assert found.pop("physics.simulate_motion") == [physics.core_component]
+    assert not any(physics.space_component in found[name] for name in found if name.startswith("physics.simulate"))
 
 
 def test_a_state_goes_on_to_the_bit_in_mid_contact() -> None:

@@ -35,6 +35,20 @@ struct Pair {
     u32 a, b;  // a is dynamic; where both are, a < b
 };
 
+// Where the two touch, as the solver's contact takes it.
+struct Touching {
+    struct Point {
+        vec3 anchors;  // the sum of those of the manifold
+        f32 separation;
+        u32 feature;
+    };
+    vec3 normal;
+    u16 count, corners;  // of points: 0 where they do not touch
+    Point points[4];
+};
+// A device finds those of all pairs before it lists contacts.
+inline constexpr u32 most_touches = on_device ? most_pairs : 1;
+
 // All that a step works on, beside the solver's memory on chip. The library's workspace: nothing in it outlives the step.
 struct Step {
     u32 bodies, movers, pairs;
@@ -68,13 +82,26 @@ struct Step {
     u32 joint_collides[most_joints], joint_mark[most_joints];
     f32 joint_drive[most_joints];  // how far its drive may bring its bodies in this step: rad or m
     u32 held[most_bodies];         // the sum of the marks of all joints that hold it
-    Manifold manifold[Warp::lanes];  // of the pair that a lane looks at
+    Touching touch[most_touches];  // of pairs
     u32 place[most_pairs];         // which contact the pair has become, or no_place
     vec3 pushed_by[sums_friction ? most_bodies : 1];  // by contacts in the whole step, N s
     SolverMemory solver;
     u32 sound;  // 1: the world takes part; else a fault has been reported
 };
 inline constexpr u32 no_place = 0xffffffffu;
+
+TBS_FUNCTION vec3 gravity_of(const World &world) {
+    return {world.parameters.physics.gravity_x, world.parameters.physics.gravity_y, world.parameters.physics.gravity_z};
+}
+
+TBS_FUNCTION Settings settings_of(const World &world) {
+    Settings settings = default_settings();
+    settings.time = world.parameters.physics.time;
+    settings.substeps = u32(world.parameters.physics.substeps);
+    settings.sleep = u32(Constants::sleep);
+    settings.restitution_speed = world.parameters.physics.restitution_speed;
+    return settings;
+}
 
 // The greatest distance of a point of a shape from its origin.
 TBS_FUNCTION f32 radius_of(const Geometry &shape) {

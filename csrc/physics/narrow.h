@@ -1,8 +1,7 @@
-// Contacts: the narrow phase's manifolds as the solver takes them, and their impulses, which a world keeps for the next step.
+// Contacts: where bodies touch as the solver takes it, and their impulses, which a world keeps for the next step.
 #pragma once
 
-#include "physics/broad.h"
-#include "physics/meeting.h"
+#include "physics/touch.h"
 
 inline constexpr u32 no_feature = 0xffffu, most_kept = u32(Constants::kept_contacts);
 
@@ -50,30 +49,19 @@ TBS_FUNCTION void find_numbers_before(const Contacts &kept, Step &step, Group &g
 // Two surfaces together: the geometric mean of both.
 TBS_FUNCTION f32 together(f32 a, f32 b) { return sqrt(a * b); }
 
-// Anchors of parts from the centres of mass of their bodies, which are at `of_a` and `of_b`.
-TBS_FUNCTION void see_from_centres(const Transform &of_a, const Transform &at_a, const Transform &of_b,
-                                   const Transform &at_b, Manifold &manifold) {
-    const vec3 arm_a = at_a.position - of_a.position, arm_b = at_b.position - of_b.position;
-    TBS_ROLLED
-    for (u32 k = 0; k < manifold.count; ++k) {
-        manifold.points[k].anchor_a += arm_a;
-        manifold.points[k].anchor_b += arm_b;
-    }
-}
-
 // The solver's contact of a pair, with the impulses of the step before.
-TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair &pair, const Manifold &manifold,
+TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair &pair, const Touching &touch,
                               SolverContact &contact) {
     const u32 a = pair.a, b = pair.b;
     const Material &own = step.material[a], &other = step.material[b];
     contact.a = step.mover[a];
     contact.b = step.mover[b];
-    contact.count = manifold.count;
-    contact.corners = manifold.corners;
+    contact.count = touch.count;
+    contact.corners = touch.corners;
     contact.static_friction = together(own.static_friction, other.static_friction);
     contact.dynamic_friction = together(own.dynamic_friction, other.dynamic_friction);
     contact.restitution = max(own.restitution, other.restitution);
-    contact.normal = manifold.normal;
+    contact.normal = touch.normal;
     contact.friction = {};
     contact.twist = 0.0f;
     contact.preload = 0.0f;
@@ -88,9 +76,9 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
     }
     TBS_ROLLED
     for (u32 k = 0; k < points_per_contact; ++k) {
-        const Manifold::Point &from = manifold.points[k < manifold.count ? k : 0];
+        const Touching::Point &from = touch.points[k < touch.count ? k : 0];
         ContactPoint &point = contact.points[k];
-        point.anchor = 0.5f * (apart + (from.anchor_a + from.anchor_b));
+        point.anchor = 0.5f * (apart + from.anchors);
         point.separation = from.separation;
         point.feature = from.feature;
         point.impulse = 0.0f;
@@ -100,78 +88,26 @@ TBS_FUNCTION void set_contact(const Contacts &kept, const Step &step, const Pair
                   [&](u32 j) { return kept.impulse[before][j]; });
 }
 
-// The drift of a body in so many seconds.
-TBS_FUNCTION Drift drift_of(const Step &step, u32 body, f32 time) {
-    const u32 mover = step.mover[body];
-    if (mover == no_body) return {};
-    const BodyBlock &block = step.solver.body_blocks[mover / block_items];
-    const auto speed = [&](const f32(*v)[block_items]) {
-        const Vec<f32> loaded = load_vec<f32>(v, mover % block_items);
-        return vec3{loaded.x, loaded.y, loaded.z};
-    };
-    const bool is_ball = step.shape[body].kind == SPHERE && !is_part(step, body);
-    return drift_of(speed(block.linear), speed(block.angular), time, step.pushed[body] != 0, is_ball);
-}
-
-// Whether two bodies may come to touch in the step: what is only ahead of one reaches nothing behind it.
-TBS_FUNCTION bool is_within_reach(const Step &step, u32 a, u32 b, f32 margin, const Manifold &manifold) {
-    f32 least = infinity;
-    TBS_ROLLED
-    for (u32 k = 0; k < manifold.count; ++k) least = min(least, manifold.points[k].separation);
-    const auto reach = [&](u32 body, vec3 towards) {
-        return dot(step.ahead[body], towards) > 0.0f ? step.reach[body] : step.reach_around[body];
-    };
-    return least <= margin + reach(a, manifold.normal) + reach(b, -manifold.normal);
-}
-
-// The narrow phase: contacts of all pairs, in their order. More than there is room for are the fault `contacts`.
+// Lists the contacts of all pairs, in their order. More than there is room for are the fault `contacts`.
 template <class Group>
-TBS_FUNCTION void find_contacts(World &world, const Hulls &hulls, const Contacts &kept, Step &step, f32 margin,
-                                const Settings &settings, Group &group) {
+TBS_FUNCTION void list_contacts(World &world, Step &step, Group &group) {
+    const Contacts &kept = world.get<const Contacts>();
+    const Hulls &hulls = world.get<const Hulls>();
+    const Settings settings = settings_of(world);
+    const f32 margin = world.parameters.physics.margin;
     find_numbers_before(kept, step, group);
     SolverMemory &solver = step.solver;
-    const f32 ahead = settings.time + divide(settings.time, f32(settings.substeps));
-    const auto manifold_of = [&](u32 i) -> Manifold & { return step.manifold[i % Group::lanes]; };
+    const auto touch_of = [&](u32 i) -> Touching & { return step.touch[on_device ? i : 0]; };
     const u32 found = group.scan(
         step.pairs,
         [&](u32 i) {
-            const u32 a = step.pair[i].a, b = step.pair[i].b;
-            const Geometry own = geometry_of(hulls, step.shape[a]), other = geometry_of(hulls, step.shape[b]);
-            const f32 most = margin + step.reach[a] + step.reach[b];
-            // Of faces of two of one kind that of the first one counts. It is what does not give way: a box that has
-            // sunk in askew, because a new contact has no preload, would slide as down its own slope.
-            const bool other_first = step.pushed[b] == 0 && own.kind == other.kind;
-            const auto touch = [&](const Transform &at_a, const Transform &at_b, Manifold &found) {
-                collide(other_first ? other : own, other_first ? at_b : at_a, other_first ? own : other,
-                        other_first ? at_a : at_b, most, found);
-                if (other_first && found.count > 0) turn_round(found);
-            };
-            Manifold &manifold = manifold_of(i);
-            touch(step.at[a], step.at[b], manifold);
-            if (manifold.count == 0) return 0u;
-            const Transform &at_own = step.at[owner_of(step, a)], &at_other = step.at[owner_of(step, b)];
-            if constexpr (has_parts) see_from_centres(at_own, step.at[a], at_other, step.at[b], manifold);
-            const bool have_forces = step.reach[a] + step.reach[b] > step.reach_around[a] + step.reach_around[b];
-            if (have_forces && !is_within_reach(step, a, b, margin, manifold)) {
-                drop(manifold);
-                return 0u;
-            }
-            // Known already of a body of one shape that does not turn far: it is pushed.
-            const f32 slow = has_parts ? 0.0f : step.slow[step.mover[a]];
-            const f32 inner = slow > 0.0f ? slow * (1.0f / fast_share) : inner_radius(own);
-            if (step.drift[a] + step.drift[b] <= least_approach * meeting_share * inner) return 1u;  // as most pairs
-            meet(inner, at_own, drift_of(step, a, ahead), other, at_other, drift_of(step, b, ahead), manifold,
-                 [&](const Transform &of_a, const Transform &of_b, Manifold &met) {
-                     const Transform at_a = place_of(step, a, of_a), at_b = place_of(step, b, of_b);
-                     touch(at_a, at_b, met);
-                     if constexpr (has_parts) see_from_centres(of_a, at_a, of_b, at_b, met);
-                 });
-            return manifold_of(i).count > 0 ? 1u : 0u;
+            if constexpr (!on_device) find_touch(hulls, step, i, margin, settings, touch_of(i));
+            return touch_of(i).count > 0 ? 1u : 0u;
         },
         [&](u32 i, u32 before) {
-            const bool fits = manifold_of(i).count > 0 && before < most_contacts;
+            const bool fits = touch_of(i).count > 0 && before < most_contacts;
             step.place[i] = fits ? before : no_place;
-            if (fits) set_contact(kept, step, step.pair[i], manifold_of(i), solver.contacts[before]);
+            if (fits) set_contact(kept, step, step.pair[i], touch_of(i), solver.contacts[before]);
         });
     if (found > most_contacts) world.fail(Fault::contacts, i32(found));
     group.once([&] { solver.contact_count = min(found, most_contacts); });

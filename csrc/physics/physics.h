@@ -6,22 +6,9 @@
 #include "physics/query.h"
 #include "physics/wake.h"
 
-TBS_FUNCTION vec3 gravity_of(const World &world) {
-    return {world.parameters.physics.gravity_x, world.parameters.physics.gravity_y, world.parameters.physics.gravity_z};
-}
-
-TBS_FUNCTION Settings settings_of(const World &world) {
-    Settings settings = default_settings();
-    settings.time = world.parameters.physics.time;
-    settings.substeps = u32(world.parameters.physics.substeps);
-    settings.sleep = u32(Constants::sleep);
-    settings.restitution_speed = world.parameters.physics.restitution_speed;
-    return settings;
-}
-
 // The stages of a step, in order.
 
-// Gathers bodies and joints, and finds the pairs that may touch. Of a world with an unsound row only the fault is left.
+// Gathers bodies and joints, and lists the pairs that may touch. Of a world with an unsound row only the fault is left.
 template <class Group>
 TBS_FUNCTION void begin_step(World &world, Step &step, Group &group) {
     const Hulls &hulls = world.get<const Hulls>();
@@ -35,11 +22,12 @@ TBS_FUNCTION void begin_step(World &world, Step &step, Group &group) {
     find_pairs(world, step, group);
 }
 
+// Finds contacts; on a device where bodies touch is known by then (find_touches).
 template <class Group>
 TBS_FUNCTION void touch_bodies(World &world, Step &step, Group &group) {
     if (step.sound == 0) return;
     const Contacts &kept = world.get<const Contacts>();
-    find_contacts(world, world.get<const Hulls>(), kept, step, world.parameters.physics.margin, settings_of(world), group);
+    list_contacts(world, step, group);
     wake_changed(step, kept, group);
     wake_jointed(step, kept, group);
 }

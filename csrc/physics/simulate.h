@@ -15,6 +15,12 @@ TBS_SYSTEM void simulate(World &world, Space &space, Warp &warp) {
     }
 }
 
+TBS_SYSTEM void simulate_touches(Worlds<8> &worlds, Space &space, Warp &warp) {
+    if constexpr (on_device) {
+        find_touches(worlds, [&](i32 row) -> Step & { return workspace_as<Step>((&space)[row], warp); }, warp);
+    }
+}
+
 TBS_SYSTEM void simulate_contacts(World &world, Space &space, Warp &warp) {
     if constexpr (on_device) touch_bodies(world, workspace_as<Step>(space, warp), warp);
 }

@@ -129,8 +129,8 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
     }
 }
 
-// So many worlds have a group of lanes each, also where a system takes several: a large device runs as many groups at
-// once. No result depends on it.
+// So many groups of lanes a large device runs at once: where a system takes several worlds, each group takes as few as
+// that allows. No result depends on it.
 #ifdef TBS_EMULATED_CUDA
 inline constexpr i32 one_wave = 3;
 #else
@@ -140,7 +140,8 @@ inline constexpr i32 one_wave = 128 * most_warps;
 // The worlds that a group of lanes takes at a time.
 template <class Node, class Context>
 TBS_FUNCTION u32 worlds_of_group(const Context &context) {
-    return context.num_worlds <= one_wave ? 1 : Node::worlds;
+    const u32 fewest = u32((i64{context.num_worlds} + one_wave - 1) / one_wave);
+    return fewest < Node::worlds ? fewest : Node::worlds;
 }
 
 // A node that takes several worlds: a group of lanes has some of the team's at a time, of those that run.

@@ -97,7 +97,7 @@ TBS_FUNCTION u32 kind_of_pair(const Step &step, const Pair &pair) {
 }
 
 // Pairs of several worlds, so many at a time, in the order of their kinds.
-inline constexpr u32 most_worlds = 8, pairs_in_order = 512;
+inline constexpr u32 most_worlds = 8, pairs_in_order = 256;
 struct PairOrder {
     i32 row[most_worlds];        // of a world in Space, from the first one's
     u32 begin[most_worlds + 1];  // where pairs of a world begin among those of all

@@ -5,7 +5,7 @@ steps on the emulated device; a basic block of the SASS counts as executed if mo
 that all use, as math.h, say nothing; inlined copies of a line are one to gcov. So a copy that never ran may count: the
 estimate is high (28,600 where a profiler counted 21,000).
 
-`python tests/common/sass_fetched.py` prints it for HideSeek's `physics.simulate`.
+`python tests/common/sass_fetched.py` prints it for the systems of `Physics.simulate` in HideSeek.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Block:
 
 
 def blocks(cubin: Path, kernel: str) -> Iterator[Block]:
-    """Of the first kernel with this in its name; compiled with -lineinfo."""
+    """Of the kernel that begins with a system's node; compiled with -lineinfo."""
     tool = sass.cuobjdump()
     assert tool is not None
     command = [str(Path(tool).parent / "nvdisasm"), "-gi", "-c", str(cubin)]
@@ -67,7 +67,7 @@ def blocks(cubin: Path, kernel: str) -> Iterator[Block]:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("\t.section\t"):
-                inside = line.startswith("\t.section\t.text.") and kernel in line
+                inside = line.startswith("\t.section\t.text.") and re.search(rf"_{kernel}E", line) is not None
             elif not inside:
                 continue
             elif found := re.search(r'//## File "(?:[^"]*/)?([^"/]+)", line (\d+)', line):
@@ -193,21 +193,26 @@ def play_hideseek(library: jit.Library, forget: Callable[[], None], note: Callab
             note()
 
 
-def of_hideseek() -> Fetched:
-    """Of `physics.simulate`."""
+def of_hideseek() -> dict[str, Fetched]:
+    """Of the systems of `Physics.simulate`, by name."""
     from torch_batchsim.envs.hideseek import HideSeek
 
+    from torch_batchsim.physics import Physics
+
+    systems = [str(system) for system in Physics.simulate.items]
     with TemporaryDirectory() as name:
         steps = ran_lines(HideSeek(), Path(name), play_hideseek)
-        return fetched(compiled(HideSeek(), Path(name)), "physics_simulate", steps)
+        cubin = compiled(HideSeek(), Path(name))
+        return {system: fetched(cubin, f"physics_{system}", steps) for system in systems}
 
 
 def main() -> None:
     """The command."""
-    found = of_hideseek()
-    print(f"{found.all} instructions; a warp executes {found.by_one:.0f} in a step, 12 warps {found.by_twelve:.0f}")
-    for name, count in found.functions.most_common(30):
-        print(f"{count:6} {name[:100]}")
+    for system, found in of_hideseek().items():
+        print(f"{system}: {found.all} instructions; in a step one warp executes {found.by_one:.0f}, 12 "
+              f"{found.by_twelve:.0f}")  # fmt: skip
+        for name, count in found.functions.most_common(8):
+            print(f"{count:6} {name[:100]}")
 
 
 if __name__ == "__main__":

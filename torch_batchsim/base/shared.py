@@ -18,11 +18,11 @@ LANES = {"Warp": 32, "Block": 256}
 BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
-CHIP_OF_WARP = 16 * 1024
+CHIP_OF_WARP = 14 * 1024
 """Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many."""
 
-MOST_WARPS = 12
-"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 168 registers. As
+MOST_WARPS = 16
+"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 128 registers. As
 ``most_warps`` of ``csrc/tbs/lineup.h``."""
 
 CHIP_OF_BLOCK = MOST_WARPS * CHIP_OF_WARP

@@ -25,8 +25,8 @@ struct WorldPack {
     }
 };
 
-// Worlds of one call, at most `most`; on CUDA one in batches of few worlds (team.cuh). Which worlds are together differs between executors, tiles and steps: results in
-// one must not depend on the others.
+// Worlds of one call, at most `most`; on CUDA one in batches of few worlds (team.cuh). Which worlds are together differs
+// between executors, tiles and steps: results in one must not depend on the others.
 template <class Context, u32 most_worlds>
 class BasicWorlds {
   public:

@@ -118,7 +118,11 @@ SECTIONS = (
         ),
     ),
     Section("Strings of bits", "bits.h", ("write_word_as_bytes", "sixteen_bits", "four_bytes")),
-    Section("Copies", "copy.h", tuple("Sixteen Eight Pieces copy_pieces copy_bytes copy_row".split())),
+    Section(
+        "Copies",
+        "copy.h",
+        tuple("Sixteen Eight Four One Pieces pieces_at_once copy_pieces copy_bytes copy_row".split()),
+    ),
     Section("Workspace", "workspace.h", ("thread_workspace", "chip_of_group", "spoil_workspace")),
 )
 LIBRARIES = (

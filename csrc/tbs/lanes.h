@@ -37,7 +37,7 @@ class Lanes {
     TBS_METHOD void for_each(u32 n, Body &&body) {
 #ifdef TBS_LANES_ARE_THREADS
         sync();  // a lane may still be reading what the items will write
-        TBS_ROLLED
+        TBS_LANE_LOOP
         for (u32 i = first_lane(); i < n; i += stride()) body(i);
         sync();
 #else
@@ -83,7 +83,7 @@ class Lanes {
 #ifdef TBS_LANES_ARE_THREADS
         if constexpr (lanes == 32) {
             bool found = false;
-            TBS_ROLLED
+            TBS_LANE_LOOP
             for (u32 i = first_lane(); i < n; i += lanes) found |= bool(condition(i));
             sync();
             return __any_sync(all_lanes, found) != 0;
@@ -105,7 +105,7 @@ class Lanes {
         T total{};
 #ifdef TBS_LANES_ARE_THREADS
         sync();
-        TBS_ROLLED
+        TBS_LANE_LOOP
         for (u32 begin = 0; begin < n; begin += lanes) {
             const u32 i = begin + first_lane();
             const T own = i < n ? term(i) : T{};
@@ -239,11 +239,11 @@ class Lanes {
     TBS_METHOD T combine(u32 n, T start, Term &&term, Operation operation) {
         T own = start;
         const u32 lane = first_lane();
-        TBS_ROLLED
+        TBS_LANE_LOOP
         for (u32 i = lane; i < n; i += lanes) own = operation(own, T(term(i)));
         if constexpr (lanes == 32) {
             sync();
-            TBS_ROLLED
+            TBS_LANE_LOOP
             for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
                 const T other =
                     moved(own, [&](auto word) { return __shfl_xor_sync(all_lanes, word, int(distance)); });
@@ -273,7 +273,7 @@ class Lanes {
         if constexpr (lanes == 32) {
             sync();
             T all = own;
-            TBS_ROLLED
+            TBS_LANE_LOOP
             for (u32 distance = 1; distance < lanes; distance *= 2) {
                 const T below = moved(all, [&](auto word) { return __shfl_up_sync(all_lanes, word, distance); });
                 if (lane >= distance) all += below;

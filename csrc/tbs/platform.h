@@ -117,6 +117,13 @@
 #define TBS_ROLLED
 #define TBS_UNROLL_ON_CPU TBS_UNROLL
 #endif
+// In front of the loops of lanes.h: rolled in units whose code a device waits for, TBS_ROLLS_LANES. Elsewhere unrolled loops
+// have several loads under way.
+#ifdef TBS_ROLLS_LANES
+#define TBS_LANE_LOOP TBS_ROLLED
+#else
+#define TBS_LANE_LOOP
+#endif
 
 namespace tbs {
 

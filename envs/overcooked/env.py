@@ -323,8 +323,8 @@ class Overcooked(Environment):
         layouts, cells, recipes = len(self.layouts), self.width * self.height, self.layouts[0].values.shape
         tables = component(
             "Layouts",
+            background=self._element[layouts, cells, self._layers],  # first: it lies like a view, to be copied widely
             terrain=u8[layouts, cells],
-            background=self._element[layouts, cells, self._layers],
             items=u8[layouts, cells, 3],
             left=i16[layouts, cells],
             cell=i32[layouts, self.agents],

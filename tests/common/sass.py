@@ -39,6 +39,7 @@ class Kernel:
         shared: bytes of a block on chip, with the 1,024 that CUDA has for itself.
         accesses: how many instructions there are by name and bytes, such as ``("LDG", 16)``.
         instructions: all of them.
+        under_way: the most global loads of one width that follow each other, without a store or branch between.
         unsafe: those of ``unsafe``.
     """
 
@@ -49,6 +50,7 @@ class Kernel:
     shared: int
     accesses: Counter[tuple[str, int]] = field(default_factory=Counter)
     instructions: int = 0
+    under_way: int = 0
     unsafe: list[str] = field(default_factory=list)
 
     def count(self, name: str) -> int:
@@ -127,12 +129,17 @@ def counted(cubin: Path, nodes: Iterable[str]) -> list[Kernel]:
         found[name] = Kernel(names, "ChooseMasked" in names, *map(int, sizes))
     for part in disassembled(cubin).split("Function : ")[1:]:
         kernel = found[part.split(None, 1)[0]]
-        kernel.unsafe = unsafe(part)
+        kernel.unsafe, loads = unsafe(part), Counter[int]()
         for operation in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", part):
             kernel.instructions += 1
             name, *modifiers = operation.split(".")
             if name in MEMORY:
                 kernel.accesses[name, _width(modifiers)] += 1
+            if name == "LDG":
+                loads[_width(modifiers)] += 1
+                kernel.under_way = max(kernel.under_way, *loads.values())
+            elif name in ("STG", "BRA", "EXIT"):
+                loads.clear()
     return sorted(found.values(), key=lambda kernel: kernel.resets)
 
 

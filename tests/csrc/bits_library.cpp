@@ -76,9 +76,24 @@ extern "C" void known_counts(const u64 *values, u8 *bytes) {
 }
 
 // copy_elements of csrc/tbs/copy.h.
-extern "C" void copy_77(u8 *to, const u8 *from, u32 lanes) {
-    for (u32 lane = 0; lane < lanes; ++lane) {
-        OneLane group{lane, lanes};
-        copy_elements<77>(to, from, group);
+namespace {
+template <u32 threads>
+struct LaneOf : OneLane {
+    static constexpr u32 group_threads = threads;
+    u32 first_lane() const { return lane; }
+    void sync() const {}
+};
+template <u32 size, u32 threads>
+void copy_on(u8 *to, const u8 *from) {
+    for (u32 lane = 0; lane < threads; ++lane) {
+        LaneOf<threads> group{{lane, threads}};
+        copy_elements<size>(to, from, group);
     }
 }
+template <u32 size>
+void copy(u8 *to, const u8 *from, u32 lanes) {
+    lanes == 1 ? copy_on<size, 1>(to, from) : copy_on<size, 32>(to, from);
+}
+}  // namespace
+extern "C" void copy_77(u8 *to, const u8 *from, u32 lanes) { copy<77>(to, from, lanes); }
+extern "C" void copy_3001(u8 *to, const u8 *from, u32 lanes) { copy<3001>(to, from, lanes); }

@@ -138,13 +138,16 @@ def test_counts_that_are_known_when_compiled(library):
         assert out.tolist() == expected
 
 
-def test_copies_from_anywhere_to_anywhere(library):
-    """Whatever the places are with respect to 16 bytes; nothing behind or before is touched."""
-    source = np.random.default_rng(0).integers(0, 256, 128, np.uint8)
+@pytest.mark.parametrize("size", [77, 3001])
+def test_copies_from_anywhere_to_anywhere(library, size):
+    """Whatever the places are with respect to 16 bytes; nothing behind or before is touched. A lane takes up to four
+    pieces at a time: of 77 bytes it has one, of 3,001 several times four."""
+    source = np.random.default_rng(0).integers(0, 256, size + 51, np.uint8)
+    copy = library[f"copy_{size}"]
     for lanes in (1, 32):
         for to in range(17):
             for start in range(17):
-                target = np.full(128, 77, np.uint8)
-                library.copy_77(pointer(target[to:]), pointer(source[start:]), ctypes.c_uint32(lanes))
-                assert (target[to : to + 77] == source[start : start + 77]).all()
-                assert (target[:to] == 77).all() and (target[to + 77 :] == 77).all()
+                target = np.full(size + 51, 77, np.uint8)
+                copy(pointer(target[to:]), pointer(source[start:]), ctypes.c_uint32(lanes))
+                assert (target[to : to + size] == source[start : start + size]).all()
+                assert (target[:to] == 77).all() and (target[to + size :] == 77).all()

@@ -122,6 +122,8 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         yield from checked.opening(program)
     if program.log:
         yield "#define TBS_LOG"
+    if cuda and any(node.lanes == LANES["Warp"] and chip.place(node).bytes for node in program.nodes):
+        yield "#define TBS_ROLLS_LANES"  # the kernels in which warps line up to fetch code (lineup.h)
     yield from shared.definitions(target.device)
     if program.log:
         yield from shared.log_definitions()

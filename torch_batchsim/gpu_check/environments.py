@@ -18,8 +18,10 @@ from ..envs.ant import Ant
 from ..envs.cartpole import CartPole
 from ..envs.hanabi import Hanabi
 from ..envs.hideseek import HideSeek
+from ..envs.minatar import Seaquest
 from ..envs.overcooked import Overcooked
 from ..envs.swarm import Swarm
+from ..envs.tag import TagContinuous
 from ..types import Entity, boolean, f32, f64, i32, u8, u32, u64
 from .console import Console
 
@@ -156,6 +158,8 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "hideseek": HideSeek,
     # The same builds: rounds that are soon over, with any number of walls and boxes.
     "hunt": partial(HideSeek, preparation_steps=5, max_episode_steps=16, min_walls=0, min_boxes=0, min_long_boxes=0),
+    "tag": TagContinuous,  # systems in Python
+    "seaquest": Seaquest,
     "garden": Garden,  # a table of it grows
     "ant": Ant,  # joints
     "console": Console,

@@ -40,7 +40,7 @@ class Stage:
         builds: those of its checks that take minutes. A check is skipped while its build is under way, and the stage
             goes on when that has ended.
         after_builds: it has nothing to do before one of ``builds`` has ended.
-        gate: if it fails, no further stage runs.
+        gate: names of checks without which no further stage runs; nor where the stage fails outside of its checks.
         limit: seconds after which it goes on another time, if that is before its end.
     """
 
@@ -51,7 +51,7 @@ class Stage:
     least: float = 15.0
     builds: tuple[Job, ...] = ()
     after_builds: bool = False
-    gate: bool = False
+    gate: tuple[str, ...] = ()
     limit: float = math.inf
 
 

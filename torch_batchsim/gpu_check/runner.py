@@ -68,9 +68,14 @@ def run_stages(
         results.pop(stage.name, None)
         results[stage.name] = result
         report(result)
-        if stage.gate and result["status"] == "failed":
+        if stage.gate and result["status"] == "failed" and _shuts(stage.gate, result["checks"]):
             break
     return list(results.values())
+
+
+def _shuts(gate: Sequence[str], checks: Sequence[Mapping[str, Any]]) -> bool:
+    failed = {check["name"] for check in checks if check["status"] == "failed"}
+    return not failed or not failed.isdisjoint(gate)
 
 
 def _next(queue: Sequence[Stage], waiting: Mapping[str, int], builds: Builds) -> Stage | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,6 +32,7 @@ _SLOT_BYTES = 16  # bookkeeping of a slot of a dynamic table, see docs/design.md
 _SLEEP = 0.05  # seconds in which the host can enqueue the timed calls
 _ENQUEUED = 8  # steps: fewer kernels than the device's queue holds, which is about a thousand
 _ROLLOUT = 32  # steps
+_SHOWN = 25  # kernels of a step at most
 
 
 def bytes_of_step(sim: Simulator) -> int:
@@ -133,6 +136,46 @@ def measure_steps(
         },
     )
     return f"{rate.median / 1e6:,.0f} {RATE}" + (f", {full} worlds out of room on the way" if full else "")
+
+
+def measure_kernels(found: Findings, table: str, env: TorchVectorEnv, steps: int = 8) -> str:
+    """A row for each kernel of ``env.step``: the device's time, as CUPTI records it, also of replayed graphs.
+
+    Raises Skipped where it records none.
+    """
+    env.reset(seed=0)
+    spread_episodes(env)
+    batches = random_actions(env, 4)
+    for batch in 10 * batches:
+        env.step(batch)
+        env.check_faults()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
+        for t in range(steps):
+            env.step(batches[t % len(batches)])
+        torch.cuda.synchronize()
+    taken, launches = Counter[str](), Counter[str]()
+    for event in recorded.events() or ():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            name = kernel_name(event.name)
+            taken[name] += event.time_range.elapsed_us() / steps
+            launches[name] += 1
+    total = sum(taken.values())
+    if not total:
+        raise Skipped("torch.profiler has recorded no kernel here")
+    for name, spent in taken.most_common(_SHOWN):
+        share = 100 * spent / total
+        found.row(table, kernel=name, **{"us/step": spent, "% of all": share, "launches/step": launches[name] / steps})
+    (first, spent), *_ = taken.most_common(1)
+    return f"{total:,.0f} us a step in {len(taken)} kernels, {100 * spent / total:.0f} % of it in {first}"
+
+
+def kernel_name(name: str) -> str:
+    """What a kernel runs, the first and the last of it; of another library's kernel the beginning of its name."""
+    nodes = [re.sub(r"^Node\d+_", "", node) for node in re.findall(r"Task<(?:tbs::)*(\w+)", name)]
+    if nodes:
+        return nodes[0] if len(nodes) == 1 else f"{nodes[0]} .. {nodes[-1]} ({len(nodes)})"
+    return name.removeprefix("void ")[:40]
 
 
 def measure_bodies(found: Findings, table: str, worlds: int, executor: str, seconds: float = 0.2) -> str:

@@ -20,6 +20,10 @@ _CONSOLES = (32_768, 4096)  # worlds
 _ROLLOUTS = (1_048_576, 131_072, 16_384)
 # Those of which least is known come first.
 _PROFILED = {"hideseek": 8192, "cartpole": 1_048_576, "hanabi": 131_072, "overcooked": 65_536, "swarm": 16_384}
+_TIMED = {
+    "hideseek": 8192, "console": 4096, "ant": 8192, "overcooked": 65_536, "hanabi": 131_072, "tag": 65_536,
+    "seaquest": 65_536, "swarm": 16_384,
+}  # fmt: skip
 _TUNED = {"cartpole": 1_048_576, "overcooked": 65_536, "hanabi": 131_072, "swarm": 16_384, "hideseek": 32_768}
 _LONG_TUNING = {"hideseek": 1500.0}  # seconds: it makes some six builds, of minutes each
 _TUNE_SECONDS = 2.0  # of measuring
@@ -72,6 +76,24 @@ def atari(found: Findings) -> None:
     for worlds, name in product(_CONSOLES, ("console_ram", "console")):
         what = f"{worlds:,} worlds, {name}"
         found.check(what, _measure, found, maker("cuda", executor), name, worlds, executor, copied)
+
+
+def games(found: Findings) -> None:
+    """Tag at the size of WarpDrive's paper and larger, and Seaquest of MinAtar."""
+    _speed(found, "tag", (2000, 65_536))
+    _speed(found, "seaquest", (65_536, 4096))
+
+
+def kernels(found: Findings) -> None:
+    """The figures by which the next effort is chosen."""
+    found.check_seconds = 60.0  # torch.profiler begins with seconds of its own
+    for name, worlds in _TIMED.items():
+        found.check(f"{worlds:,} worlds, {name}", _measure_kernels, found, name, worlds)
+
+
+def _measure_kernels(found: Findings, name: str, worlds: int) -> str:
+    env = maker("cuda", CUDA[0])(name, worlds)
+    return speed.measure_kernels(found, f"Kernels of {name}, {worlds:,} worlds, {CUDA[0]}", env)
 
 
 def _measure_bodies(found: Findings, worlds: int, executor: str) -> str:

@@ -22,12 +22,13 @@ CPU = maker("cpu")
 _FIRST = ("cartpole", "overcooked", "hanabi")  # built first: the goals are about their speeds
 _ONE_EXECUTOR = ("kitchens_floats", "hanabi_floats")  # checked only by one
 _LONG_BUILDS = ("hideseek", "hunt", "ant", "console", "console_ram")  # made in the background, see builds.py
+_GATE = ("a build", "the CPU's bits")  # of "smoke": without them no figure is worth its time
 _TRACED = ("cartpole", "meadow")
 _CAPTURED = ("cartpole", "meadow")  # their tables never grow
 _SIZES = {
     "cartpole": 10_000,
     **dict.fromkeys(("kitchens", "kitchens_floats", "hanabi", "hanabi_floats", "decks", "skirmish"), 300),
-    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "console"), 300),
+    **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "console", "tag", "seaquest"), 300),
     **dict.fromkeys(("hunt", "ant"), 1_600),  # where a warp takes two worlds (csrc/tbs/team.cuh)
 }
 _LONG = 300  # steps: a game of Hanabi takes about 20 at random
@@ -93,7 +94,8 @@ def _build(found: Findings) -> None:
 
 
 def _bits(found: Findings) -> None:
-    for executor, name, mode in [*product(CUDA, CHECKED, MODES), *product(CUDA[:1], ("ant", "console"), MODES)]:
+    others = [*product(CUDA, ("tag", "seaquest"), MODES[:1]), *product(CUDA[:1], ("ant", "console"), MODES)]
+    for executor, name, mode in [*product(CUDA, CHECKED, MODES), *others]:
         make = maker("cuda", executor)
         found.check(f"{executor}: {name}, {mode.name}", bits.same_as, CPU, make, name, _SIZES[name], 40, mode)
     for executor, name in product(CUDA, ("skirmish", "meadow", "hunt")):
@@ -262,7 +264,7 @@ _HIDESEEK = tuple(("hideseek", executor) for executor in CUDA)
 _BODIES = ("bodies", CUDA[0]), ("ant", CUDA[0])
 _CONSOLES = ("console", CUDA[0]), ("console_ram", CUDA[0])
 STAGES = (
-    Stage("smoke", "Memory on chip, one build, the CPU's bits, a fault, a capture.", _smoke, 100, 5, gate=True),
+    Stage("smoke", "Memory on chip, one build, the CPU's bits, a fault, a capture.", _smoke, 100, 5, gate=_GATE),
     Stage("build", "Every environment but those of bodies is compiled for every executor, and steps.", _build, 150),
     Stage("cartpole", "CartPole from 1,024 to 1,048,576 worlds.", speed_stages.cartpole, 60),
     Stage("overcooked", "Overcooked, whose observations are large.", speed_stages.overcooked, 60),
@@ -284,6 +286,15 @@ STAGES = (
         after_builds=True,
     ),
     Stage("atari", "Consoles, drawn and not.", speed_stages.atari, 60, builds=_CONSOLES, after_builds=True),
+    Stage("games", "Tag and MinAtar, whose systems are in Python.", speed_stages.games, 60),
+    Stage(
+        "kernels",
+        "The device's time for each kernel of a step.",
+        speed_stages.kernels,
+        90,
+        builds=(_HIDESEEK[0], _BODIES[1], _CONSOLES[0]),
+        after_builds=True,
+    ),
     Stage(
         "bits",
         "Every executor gives the CPU's bits, in all autoreset modes.",

@@ -118,6 +118,7 @@ RECORDS = (
         "executor_cuda.cuh",
         _cuda_tile,
         _powers,
+        defines=("TBS_ONE_KERNEL",),
         kernels="one",
         joins=True,
     ),

@@ -99,6 +99,10 @@ def stays(found):
     found.check("before", good)
     threading.Thread(target=hang).start()
 
+def goes_on(found):
+    found.check("good", good)
+    found.check("bad", bad)
+
 def skips(found):
     raise Skipped("no tool")
 
@@ -138,7 +142,9 @@ STAGES = [
     Stage("well", "It goes well.", goes_well, 60, 1),
     Stage("figures", "No checks.", figures, 60, 1),
     Stage("pair", "Only a skipped check.", skipped_checks, 60, 1),
-    Stage("gate", "Nothing goes on behind it.", raises, 60, 1, gate=True),
+    Stage("gate", "Nothing goes on behind it.", raises, 60, 1, gate=("before",)),
+    Stage("open", "A check fails that is not needed.", goes_on, 60, 1, gate=("good",)),
+    Stage("shut", "Nothing goes on behind it.", goes_on, 60, 1, gate=("bad",)),
     Stage("all", "Some builds.", needs_builds, 60, 1, builds=JOBS),
     Stage("one", "Nothing without a build.", needs_one, 60, 1, builds=JOBS[1:2], after_builds=True),
 ]
@@ -176,7 +182,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def results(made_up: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Results of all the made-up stages but one, by name."""
     folder = tmp_path_factory.mktemp("stages")
-    chosen = [stage for stage in made_up.STAGES if stage.name not in ("time", "gate", "all", "one")]
+    chosen = [stage for stage in made_up.STAGES if stage.name not in ("time", "gate", "open", "shut", "all", "one")]
     reported: list[dict[str, Any]] = []
     found = runner.run_stages(chosen, "made_up_stages", folder, time.monotonic() + 300, reported.append)
     assert reported == found
@@ -291,12 +297,15 @@ def test_report_and_exit_status(made_up: Any, with_gpu: None, tmp_path: Path, ca
 
 
 def test_stages_run_in_the_order_that_is_asked_for(made_up: Any, with_gpu: None, tmp_path: Path) -> None:
-    """A stage that has no more than the seconds behind its name goes on another time; a failed gate ends the run."""
+    """A stage that has no more than the seconds behind its name goes on another time; a failed gate ends the run,
+    but for checks without which the others can go on."""
     status, found, _ = run_command(tmp_path / "a", "--stages", "figures,time:1,well")
     assert status == 0 and [stage["name"] for stage in found["stages"]] == ["figures", "time", "well"]
     assert found["stages"][1]["reason"] == "no time left for the rest" and found["next"].endswith("--stages time")
-    status, found, _ = run_command(tmp_path / "b", "--stages", "figures,gate,well")
-    assert status == 1 and [stage["name"] for stage in found["stages"]] == ["figures", "gate"]
+    status, found, _ = run_command(tmp_path / "b", "--stages", "open,figures,gate,well")
+    assert status == 1 and [stage["name"] for stage in found["stages"]] == ["open", "figures", "gate"]
+    status, found, _ = run_command(tmp_path / "c", "--stages", "shut,well")
+    assert status == 1 and [stage["name"] for stage in found["stages"]] == ["shut"]
 
 
 @pytest.fixture

@@ -247,6 +247,24 @@ def test_stages_of_tuning_and_tracing(
         assert found.found["tables"]["Steps of cartpole"][0]["executor"].startswith("tuned: ")
 
 
+def recorded() -> list[SimpleNamespace]:
+    """Events of eight steps as torch.profiler has them, calls of the host among them."""
+    task = "tbs::executors::Task<tbs::{}, (tbs::executors::Phase)1, (tbs::executors::When)0, {}u>"
+    nodes = ("Node1_push_cart", "CountStep", "DeliverFlags<1, false>")
+    tasks = ", ".join(task.format(node, i) for i, node in enumerate(nodes))
+    run = f"tbs::executors::Run<tbs::executors::Cells0, {tasks}>"
+    kernel = "void tbs::executors::tile_kernel<tbs::executors::Group<1u, {}>, tbs::Context>(tbs::Context)"
+    names = [(kernel.format(run), 10.0, 8), (kernel.format(task.format("KeepFinalRows", 4)), 10.0, 2)]
+    names.append(("void at::native::fill", 1.5, 8))
+    kinds = torch.autograd.DeviceType
+    return [
+        SimpleNamespace(name=name, device_type=kind, time_range=SimpleNamespace(elapsed_us=lambda spent=spent: spent))
+        for name, spent, times in names
+        for kind in (kinds.CUDA, kinds.CPU)
+        for _ in range(times)
+    ]
+
+
 @pytest.mark.full
 def test_stages_of_figures(
     pretended: Callable[[str], Findings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -273,6 +291,18 @@ def test_stages_of_figures(
         rows = found.found["tables"][f"Steps of {name}"]
         assert [row["worlds"] for row in rows] == [3, 4]
         assert all(("drawing us" in row) == (name == "hanabi") for row in rows)
+    monkeypatch.setattr(speed_stages, "_TIMED", {"cartpole": 3})
+    for events in (list, recorded):
+        profiled = nullcontext(SimpleNamespace(events=events))
+        monkeypatch.setattr(torch.profiler, "profile", lambda activities, profiled=profiled: profiled)
+        found = Findings(tmp_path / f"kernels_{events.__name__}", time.time() + 1000)
+        speed_stages.kernels(found)
+        expect_passed(found, skipped=events is list)  # where there is no CUPTI
+    assert found.found["checks"][0]["text"] == "14 us a step in 3 kernels, 71 % of it in push_cart .. DeliverFlags (3)"
+    rows = found.found["tables"]["Kernels of cartpole, 3 worlds, graph"]
+    assert [(row["kernel"], row["us/step"], row["launches/step"]) for row in rows] == [
+        ("push_cart .. DeliverFlags (3)", 10.0, 1.0), ("KeepFinalRows", 2.5, 0.25), ("at::native::fill", 1.5, 1.0)
+    ]  # fmt: skip
     late = Findings(tmp_path / "late", time.time() + 5)
     speed_stages._speed(late, "cartpole", (3, 4))
     assert [(check["name"], check["text"]) for check in late.found["checks"]] == [("from 3 worlds on", "no time left")]

@@ -26,8 +26,20 @@ class Entities:
         column, _ = self._program.find(name)
         return self._table(column.table).ragged(self._memory.lend(name))
 
-    def handles(self, table: str) -> Ragged:
+    def handles(self, table: str) -> Ragged | torch.Tensor:
         """See ``Simulator.entities``."""
+        program = self._program
+        known = {a.name: a for a in program.archetypes if a.dynamic or program.has_entities}
+        if table not in known:
+            names = ", ".join(known) or "none, because no system uses handles"
+            raise ValueError(f"{table!r} has no handles; archetypes of {program.environment.name} with them: {names}")
+        if not known[table].dynamic:
+            number, count, device = known[table].number, known[table].count, self._memory.device
+            handles = torch.zeros(self._memory.num_worlds, count, 4, dtype=torch.int32, device=device)
+            handles[..., 0] = self._memory.columns["tag"][:, None]
+            handles[..., 1] = number
+            handles[..., 3] = torch.arange(count, device=device)
+            return handles
         memory = self._table(table)
         return memory.ragged(memory.entities(self._memory.columns["tag"]))
 

@@ -184,7 +184,7 @@ def test_an_action_that_is_not_clipped_is_found() -> None:
     assert sound.outcome("refused").status == "passed"
 
 
-CROWDED = SYSTEMS.replace("{ ball.height = 1.0f; }", "{ ball.height = 1.0f; for (u32 i = 0; i < 3; ++i) world.create<Drop>(); }")
+CROWDED = SYSTEMS.replace("= 1.0f; }", "= 1.0f; for (u32 i = 0; i < 3; ++i) world.create<Drop>(); }")
 
 
 def test_growth_that_a_table_is_due_is_no_change_of_a_world() -> None:

@@ -43,7 +43,7 @@ FOUND = [
     ("STILL", "observations", "failed", r"observation never changed within an episode in 300 steps"),
     ("DEAD", "actions", "warning", r"other actions changed no observation, reward or end in 40 steps"),
     ("LOOKING", "stale", "failed", r"observation of world \d+, which has ended and stands still, changed|twice"),
-    ("HOLES", "leftovers", "failed", r"observation differs in step 1, world 0, element \[1\]: \S+ once, \S+ the next time, with"),
+    ("HOLES", "leftovers", "failed", r"observation differs in step 1, world 0.*: \S+ once, \S+ the next time, with"),
     ("SCRATCH", "leftovers", "failed", r"observation differs in step 1, world \d+, element \[1\]"),
     ("ADDRESS", "seeds", "failed", r"observation differs in step 1, world 0, element \[0\]: .* with the same seed"),
     ("SEEDLESS", "seeds", "warning", r"another seed gives the same episodes"),

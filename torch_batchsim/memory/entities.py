@@ -9,7 +9,7 @@ import torch
 
 from ..base.modes import in_plain_torch
 from ..resolve.program import Program
-from .inputs import checked_worlds
+from .inputs import changed_numbers, checked_worlds
 from .memory import Memory
 from .streams import is_capturing
 from .tables import Ragged, TableMemory
@@ -106,11 +106,16 @@ class Entities:
             column, selected = self._program.find(f"{table}.{name}")
             target = self._memory.view(rows[column.name], column, selected)
             try:
-                target.copy_(torch.as_tensor(value, device=self._memory.device).expand_as(target))
+                given = torch.as_tensor(value, device=self._memory.device).expand_as(target)
             except (RuntimeError, TypeError, ValueError):
                 raise ValueError(
                     f"{table}.{name} of new rows needs shape {list(target.shape)}, got {value!r}"
                 ) from None
+            target.copy_(given)
+            lost = changed_numbers(given, target)
+            if bool(lost.any()):
+                held = str(target.dtype).removeprefix("torch.")
+                raise ValueError(f"{table}.{name} of new rows has {given[lost][0]}, which {held} cannot hold")
         return {name: row_bytes.view(len(worlds), columns[name].component.size) for name, row_bytes in rows.items()}
 
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:

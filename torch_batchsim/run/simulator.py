@@ -243,7 +243,7 @@ class Simulator(FixedOptions):
 
         Returns the handles, int32 ``[k, 4]``. The table grows if it must. Raises before anything has changed:
         RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
-        reset, which would drop the row; more rows than the table's limit).
+        reset, which would drop the row; more rows than the table's limit; a number that a field cannot hold).
         """
         self.execution.check_not_stopped()
         return self._entities.create(table, worlds, values, self.execution.has_begun)

@@ -28,6 +28,7 @@ from torch_batchsim import (
     f32,
     i32,
 )
+from torch_batchsim.memory.inputs import changed_numbers
 from torch_batchsim.resolve.program import Program
 
 
@@ -367,6 +368,18 @@ def test_rows_of_fixed_archetypes_have_handles_from_outside_too() -> None:
         sim.entities("Food")
     sim.reset()
     assert sim.find([0], commands[0, :1]).tolist() == [-1]
+
+
+def test_numbers_that_another_dtype_loses() -> None:
+    def lost(given: list[Any], dtype: torch.dtype, to: torch.dtype) -> list[bool]:
+        tensor = torch.tensor(given, dtype=dtype)
+        return changed_numbers(tensor, tensor.to(to)).tolist()
+
+    assert lost([0.5, 2.0], torch.float32, torch.int8) == [True, False]
+    assert lost([-1, 2**32], torch.int64, torch.uint32) == [True, True]
+    assert lost([-1, 3], torch.int64, torch.uint64) == [True, False]
+    assert lost([0, 1, 2], torch.int32, torch.bool) == [False, False, True]
+    assert lost([1 / 3, 1e-60], torch.float64, torch.float32) == [False, False]
 
 
 def test_systems_meet_stale_and_foreign_handles() -> None:

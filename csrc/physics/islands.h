@@ -1,7 +1,7 @@
 // Islands: bodies that touch or are joined, directly or through others. One whose bodies have all been still for long
 // enough falls asleep: nothing in it moves, and none of its contacts and joints is solved. It wakes when something
-// awake touches it or may touch it within the step, or one of its bodies is not still any more: by a force, by a
-// velocity that it has been given, or by whoever sets `still` to 0.
+// awake touches it or may touch it within the step, or one of its bodies is not still any more: by a force, by a motor,
+// by a velocity that it has been given, or by whoever sets `still` to 0.
 //
 // Contacts of bodies asleep must go on being put in as they are, or the body that wakes first falls through the others.
 #pragma once
@@ -31,6 +31,11 @@ TBS_FUNCTION bool is_slow(const BodyBlock &block, u32 lane, const Settings &sett
     const Vec<f32> linear = load_vec<f32>(block.linear, lane), angular = load_vec<f32>(block.angular, lane);
     return dot(linear, linear) < settings.still_linear * settings.still_linear &&
            dot(angular, angular) < settings.still_angular * settings.still_angular;
+}
+
+// Does a motor push? What it moves may be slower than one at rest, and must not stop for that, as under a Force.
+TBS_FUNCTION bool drives(const SolverJoint &joint) {
+    return joint.torque != 0.0f || (joint.drive_rate != 0.0f && joint.drive_damping != 0.0f);
 }
 
 // Marks bodies that are asleep: they neither move nor can be moved.
@@ -76,7 +81,13 @@ TBS_FUNCTION void find_sleepers(W &w, Group &group, const Settings &settings) {
             own = greater(own, speed_of(by));
         };
         for (u32 i = 0; i < w.joint_count; ++i) {
-            if (w.joints[i].broken == 0) connect(w.joints[i].a, w.joints[i].b);
+            const SolverJoint &joint = w.joints[i];
+            if (joint.broken != 0) continue;
+            if (drives(joint)) {
+                if (is_dynamic(joint.a)) block_of(joint.a).still[joint.a % block_items] = 0.0f;
+                if (is_dynamic(joint.b)) block_of(joint.b).still[joint.b % block_items] = 0.0f;
+            }
+            connect(joint.a, joint.b);
         }
         // What hits an island may come out of it with all its speed: so islands reach as far as their fastest bodies,
         // and from one to the next, until nothing changes. Else the second of a row of sleepers would be a wall.

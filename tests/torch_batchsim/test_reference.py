@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Discrete
 from support import declare
 
-from torch_batchsim import Archetype, Component, Entity, Reward, TaskGraph, i32, reference
+from torch_batchsim import Archetype, Component, Entity, Reward, TaskGraph, i32, physics, reference
 from torch_batchsim.build import jit
 from torch_batchsim.build.codegen import Target, generate
 from torch_batchsim.resolve.program import Program
@@ -62,6 +62,11 @@ def test_every_header_for_systems_is_on_the_page() -> None:
 def test_shown_names_of_a_library_exist(library: reference.LibrarySection) -> None:
     for section in library.headers:
         assert section.shown is not None and set(section.shown) <= reference.offered_names(section)
+
+
+def test_kinds_that_fields_name_are_public() -> None:
+    kinds = set(re.findall(r"# an? (\w+Kind)\b", PAGE.read_text()))
+    assert kinds == {"JointKind", "MotionKind", "ShapeKind"} and all(hasattr(physics, kind) for kind in kinds)
 
 
 def test_names_that_pages_and_environments_use_are_on_the_page() -> None:

@@ -44,6 +44,8 @@ _REMEDIES = (
      r"`\1` is not used: leave it out, or only its name where it chooses the rows of a system"),
     (r"variable '(\w+)' set but not used",
      r"`\1` is written and never read: where it is a copy, declare it with & to write the original"),
+    (r"comparison of integer expressions of different signedness: '(?:const )?(\w+)' and '(?:const )?(\w+)'",
+     r"compares \1 with \2, where a negative number counts as a great one: convert one, by `i32(...)` or `u32(...)`"),
     (r"integer overflow in expression of type '(\w+)'", r"overflows \1: compute in i64, or in u32, which wraps around"),
     (r"suggest braces around empty body in an '(\w+)'", r"the `;` ends the `\1`: nothing depends on it"),
 )  # fmt: skip

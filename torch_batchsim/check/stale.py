@@ -35,7 +35,7 @@ def leftovers(subject: Subject) -> str:
         policy,
         min(subject.few_steps, 100),
         seed=subject.seed,
-        sides=("once", "and the next time, into other leftovers"),
+        sides=("once", "the next time, with other bytes in undefined memory"),
         remedy="a system reads memory that it has not written: 'observe' must write its columns wholly, every time; "
         "scratch must be written before it is read",
         before_step=before_step,

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+from ..errors import SchemaError
+
 REPEAT = "repeat"
 """The ``idle_action`` that goes on with what was pressed last."""
 
@@ -53,7 +55,7 @@ class Playable(Protocol):
 def controls_of(environment: Playable, space: gymnasium.Space) -> Controls:
     """The environment's, or a button for each choice of a discrete space; none for others.
 
-    Raises ValueError where they do not go with the action space of an agent.
+    Raises SchemaError where they do not go with the action space of an agent.
     """
     each, name = tuple(environment.controls) or _choices(space), environment.name
     first = environment.idle_action
@@ -63,7 +65,7 @@ def controls_of(environment: Playable, space: gymnasium.Space) -> Controls:
     keys = [control.key for control in each if control.key]
     for key in keys:
         if keys.count(key) > 1:
-            raise ValueError(f"{name}.controls has the key {key!r} more than once")
+            raise SchemaError(f"{name}.controls has the key {key!r} more than once")
     return Controls(each, idle)
 
 
@@ -78,11 +80,11 @@ def _choices(space: gymnasium.Space) -> tuple[Control, ...]:
 
 
 def _checked(what: str, action: Any, space: gymnasium.Space) -> Any:
-    """Raises ValueError unless it is an action, or parts of one."""
+    """Raises SchemaError unless it is an action, or parts of one."""
     if isinstance(space, Discrete):
         if isinstance(action, (int, np.integer)) and space.contains(int(action)):
             return int(action)
-        raise ValueError(f"{what} must be an action of {space}, got {action!r}")
+        raise SchemaError(f"{what} must be an action of {space}, got {action!r}")
     if isinstance(action, Mapping):
         made = nothing(space)
         if all(isinstance(part, int) and 0 <= part < made.size for part in action):
@@ -92,7 +94,7 @@ def _checked(what: str, action: Any, space: gymnasium.Space) -> Any:
                 return action
     elif space.contains(np.asarray(action, space.dtype)):
         return action
-    raise ValueError(f"{what} must be parts and values of an action of {space}, got {action!r}")
+    raise SchemaError(f"{what} must be parts and values of an action of {space}, got {action!r}")
 
 
 def nothing(space: gymnasium.Space) -> np.ndarray:

@@ -121,7 +121,9 @@ class _Options:
             option = value if isinstance(value, Option) else Option(value)
             if type(option.default) not in self.kinds:
                 kinds = ", ".join(kind.__name__ for kind in self.kinds)
-                raise SchemaError(f"option {name} has default {option.default!r}; its type must be one of {kinds}")
+                of_text = "; a string may be one of Constants" if isinstance(option.default, str) else ""
+                given = f"option {name} has default {option.default!r}"
+                raise SchemaError(f"{given}; its type must be one of {kinds}{of_text}")
             option.checked(name, option.default)
             self.options[name] = option
 

@@ -9,7 +9,7 @@ import torch
 
 from ..base.modes import in_plain_torch
 from ..resolve.program import Program
-from .inputs import checked_worlds
+from .inputs import changed_numbers, checked_worlds
 from .memory import Memory
 from .streams import is_capturing
 from .tables import Ragged, TableMemory
@@ -26,8 +26,20 @@ class Entities:
         column, _ = self._program.find(name)
         return self._table(column.table).ragged(self._memory.lend(name))
 
-    def handles(self, table: str) -> Ragged:
+    def handles(self, table: str) -> Ragged | torch.Tensor:
         """See ``Simulator.entities``."""
+        program = self._program
+        known = {a.name: a for a in program.archetypes if a.dynamic or program.has_entities}
+        if table not in known:
+            names = ", ".join(known) or "none, because no system uses handles"
+            raise ValueError(f"{table!r} has no handles; archetypes of {program.environment.name} with them: {names}")
+        if not known[table].dynamic:
+            number, count, device = known[table].number, known[table].count, self._memory.device
+            handles = torch.zeros(self._memory.num_worlds, count, 4, dtype=torch.int32, device=device)
+            handles[..., 0] = self._memory.columns["tag"][:, None]
+            handles[..., 1] = number
+            handles[..., 3] = torch.arange(count, device=device)
+            return handles
         memory = self._table(table)
         return memory.ragged(memory.entities(self._memory.columns["tag"]))
 
@@ -94,11 +106,16 @@ class Entities:
             column, selected = self._program.find(f"{table}.{name}")
             target = self._memory.view(rows[column.name], column, selected)
             try:
-                target.copy_(torch.as_tensor(value, device=self._memory.device).expand_as(target))
+                given = torch.as_tensor(value, device=self._memory.device).expand_as(target)
             except (RuntimeError, TypeError, ValueError):
                 raise ValueError(
                     f"{table}.{name} of new rows needs shape {list(target.shape)}, got {value!r}"
                 ) from None
+            target.copy_(given)
+            lost = changed_numbers(given, target)
+            if bool(lost.any()):
+                held = str(target.dtype).removeprefix("torch.")
+                raise ValueError(f"{table}.{name} of new rows has {given[lost][0]}, which {held} cannot hold")
         return {name: row_bytes.view(len(worlds), columns[name].component.size) for name, row_bytes in rows.items()}
 
     def destroy(self, worlds: Any, entities: torch.Tensor) -> None:

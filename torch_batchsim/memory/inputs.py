@@ -102,6 +102,16 @@ def number_tensor(values: Any, what: str, shape: str = "numbers in rows of one l
     return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), "CW").reshape(values.shape))
 
 
+def changed_numbers(given: torch.Tensor, fitting: torch.Tensor) -> torch.Tensor:
+    """Where ``fitting``, which is ``given`` in another dtype, has lost something: bool; rounding of floats is none."""
+    if fitting.is_floating_point() or given.dtype == fitting.dtype:
+        return torch.zeros_like(given, dtype=torch.bool)
+    changed = fitting.to(given.dtype) != given
+    if fitting.dtype == torch.uint64 and given.dtype.is_signed:  # 64 bits come back as they were
+        changed |= given < 0
+    return changed
+
+
 def check_has_memory(tensor: torch.Tensor, what: str) -> None:
     """Raise TypeError unless numbers can be read from it and written to it."""
     if not has_memory(tensor):

@@ -30,7 +30,7 @@ from ..errors import SchemaError, UnalignedMemory
 from ..resolve import chip
 from ..resolve.program import Program
 from .available import check_available
-from .inputs import check_has_memory
+from .inputs import changed_numbers, check_has_memory
 from .outputs import Outputs, OutputSet, OutputSpec
 from .streams import StreamUse
 from .tables import TableMemory
@@ -299,8 +299,8 @@ class Memory:
             shape = f"shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
             raise SchemaError(f"{what} needs shape {list(like.shape)}, got {shape}") from None
         fitting = given.to(like.dtype)
-        lost = fitting.to(given.dtype) != given
-        if not like.is_floating_point() and bool(lost.any()):
+        lost = changed_numbers(given, fitting)
+        if bool(lost.any()):
             dtype = str(like.dtype).removeprefix("torch.")
             raise SchemaError(f"{what} has {given[lost][0]}, which {dtype} cannot hold")
         return fitting

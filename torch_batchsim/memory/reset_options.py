@@ -13,7 +13,7 @@ from ..declare.columns import Column
 from ..errors import SchemaError
 from ..resolve.program import Program
 from ..types import FieldType, boolean
-from .inputs import checked_options, number_tensor
+from .inputs import changed_numbers, checked_options, number_tensor
 from .memory import Memory
 
 Written = dict[str, tuple[torch.Tensor, torch.Tensor]]
@@ -141,8 +141,8 @@ def reset_values(
 def _fitting(memory: Memory, option: ResetOption, values: torch.Tensor) -> torch.Tensor:
     """With the field's dtype. Raises ValueError for a number that it cannot hold, or that is out of its range."""
     fitting = values.to(option.type.dtype)
-    lost = fitting.to(values.dtype) != values
-    if not option.type.dtype.is_floating_point and bool(lost.any()):
+    lost = changed_numbers(values, fitting)
+    if bool(lost.any()):
         if option.type.dtype == boolean.dtype:
             allowed = "True or False"
         else:

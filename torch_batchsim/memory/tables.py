@@ -209,15 +209,20 @@ class TableMemory:
 
     def grow(self) -> bool:
         """Double the rooms of worlds that have passed the high-water mark, up to the limit; whether any was."""
+        rooms = self.grown_rooms()
+        grows = not torch.equal(rooms, self.rooms)
+        if grows:
+            self.lay_out(rooms)
+        self["crowded"].zero_()
+        return grows
+
+    def grown_rooms(self) -> torch.Tensor:
+        """The rooms that the next ``grow`` leaves, int64 ``[worlds]``."""
         wanted, rooms = self["crowded"].long().clamp(max=self.archetype.limit), self.rooms
         grown = torch.where(wanted > 0, self._doubled(rooms), rooms)
         while bool((short := (grown < wanted)).any()):
             grown = torch.where(short, self._doubled(grown), grown)
-        fits = int(grown.sum()) <= MAX_ROWS and not torch.equal(grown, rooms)
-        if fits:
-            self.lay_out(grown)
-        self["crowded"].zero_()
-        return fits
+        return grown if int(grown.sum()) <= MAX_ROWS else rooms
 
     def _doubled(self, rooms: torch.Tensor) -> torch.Tensor:
         return (rooms * 2).clamp(max=self.archetype.limit)

@@ -20,3 +20,4 @@ from .joints import Joint as Joint
 from .joints import JointKind as JointKind
 from .library import Physics as Physics
 from .poses import rotated as rotated
+from .shapes import ShapeKind as ShapeKind

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from ..errors import SchemaError
 from .cpp_text import Source, Token, behind_angles, outside_of_brackets
@@ -75,11 +78,20 @@ def _commas(source: Source, first: int, last: int) -> list[int]:
 
 
 def _written(source: Source, first: int, last: int) -> str:
-    """The text of ``tokens[first:last]`` with single spaces."""
+    """The text of ``tokens[first:last]`` with single spaces, and in decimals the floats of translated Python."""
     if first >= last:
         return ""
     end = source.tokens[last - 1]
-    return " ".join(source.whole[source.tokens[first].start : end.start + len(end.text)].split())
+    text = " ".join(source.whole[source.tokens[first].start : end.start + len(end.text)].split())
+    return _HEXADECIMAL.sub(_decimal, text)
+
+
+_HEXADECIMAL = re.compile(r"(?<![\w.])(0x[0-9a-f]+\.?[0-9a-f]*p[+-]?\d+)(f?)(?!\w)", re.IGNORECASE)
+
+
+def _decimal(found: re.Match[str]) -> str:
+    number = float.fromhex(found[1])
+    return str(np.float32(number)) if found[2] else repr(number)
 
 
 # ---- create, destroy, fail -----------------------------------------------------------------------------------------

@@ -349,11 +349,16 @@ class Program:
         self.action_space, self.observation_space = roles.action_space, roles.observation_space
         self.critic_space = roles.critic_space
         for node in (*self.graphs["start"], *self.graphs["observe"]):
+            does = ""
             if self.agent_end is not None and self.agent_end.name in node.reads | node.writes:
-                raise SchemaError(
-                    f"{node.system.place}: system '{node.system.name}' of '{node.graph}' takes AgentEnd, which only "
-                    "systems of 'step' may: it says what this step has ended"
-                )
+                does = "takes AgentEnd, which only systems of 'step' may: it says what this step has ended"
+            elif self.reward.name in node.writes:
+                # with SAME_STEP both run once more in the step that ends an episode, before its reward is delivered
+                does = "writes Reward, which only systems of 'step' may: it is the reward of a step"
+            elif "Episode" in node.writes:
+                does = "ends the episode, which only systems of 'step' may"
+            if does:
+                raise SchemaError(f"{node.system.place}: system '{node.system.name}' of '{node.graph}' {does}")
 
     @property
     def active(self) -> Column | None:

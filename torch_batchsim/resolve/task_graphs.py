@@ -116,9 +116,10 @@ class TaskGraphs:
             hint = " (it has a function of this name: put TBS_SYSTEM in front of it)"
         owner = prefix or namespace
         headers = ", ".join(unit.source.name for scope in self.scopes if scope.name == owner for unit in scope.units)
+        lacks = f"{headers} does not define" if headers else "is not defined"
         raise SchemaError(
-            f"task graph '{graph}' of {self.scopes.author.title} names system '{own}', which {headers or 'no header'} "
-            f"does not define{hint}; it defines: {', '.join(known) or 'none'}"
+            f"task graph '{graph}' of {self.scopes.author.title} names system '{own}', which {lacks}{hint}; there are: "
+            f"{', '.join(known) or 'none'}"
         )
 
 

@@ -215,8 +215,12 @@ class Simulator(FixedOptions):
         """
         return self._entities.ragged(name)
 
-    def entities(self, table: str) -> Ragged:
-        """The handles of all rows of a dynamic table, int32 ``[slots, 4]`` (a copy): what systems see as ``Entity``."""
+    def entities(self, table: str) -> Ragged | torch.Tensor:
+        """The handles of all rows of an archetype (a copy): what systems see as ``Entity``.
+
+        Of a dynamic table int32 ``[slots, 4]`` as ``Ragged``, of a fixed one a tensor int32 ``[worlds, rows, 4]``.
+        Raises ValueError for another name, and for a fixed table where no system uses handles.
+        """
         return self._entities.handles(table)
 
     def find(self, worlds: Any, entities: torch.Tensor) -> torch.Tensor:
@@ -239,7 +243,7 @@ class Simulator(FixedOptions):
 
         Returns the handles, int32 ``[k, 4]``. The table grows if it must. Raises before anything has changed:
         RuntimeError before the first reset, KeyError, TypeError, ValueError (a world that has ended and awaits its
-        reset, which would drop the row; more rows than the table's limit).
+        reset, which would drop the row; more rows than the table's limit; a number that a field cannot hold).
         """
         self.execution.check_not_stopped()
         return self._entities.create(table, worlds, values, self.execution.has_begun)

@@ -15,6 +15,9 @@ Tensors = dict[str, torch.Tensor]
 def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
     """Copies of all that worlds hold, on the host; free slots, resources and scratch are left out.
 
+    Rooms of dynamic tables are those after the growth that the next call does first: when it happens changes no world,
+    and a rejected action or a reset of other worlds may be that call.
+
     Args:
         final: with the values that were kept at the end of episodes, in the rows that ended in the last step.
 
@@ -31,7 +34,11 @@ def snapshot(sim: Simulator, *, final: bool = True) -> Tensors:
     for name in held:
         if name.startswith("final_"):  # other rows are undefined
             held[name].view(len(ended), -1)[~ended] = 0
-    tables = {name: table.state() for name, table in sim.memory.tables.items() if not table.archetype.scratch}
+    tables = {
+        name: {**table.state(), "rooms": table.grown_rooms(), "crowded": torch.zeros_like(table["crowded"])}
+        for name, table in sim.memory.tables.items()
+        if not table.archetype.scratch
+    }
     clear_padding(sim.program, held, tables)
     _make_nans_alike(sim, held, tables)
     for name, state in tables.items():

@@ -496,19 +496,24 @@ class Calls(Expressions):
         return Value(Opaque("Random", (owner, item)), f"{owner.text}.random({item.text})", owner.tree)
 
     def of_check(self, node: ast.Call, owner: Value) -> Value:
-        self.wanted(node, "world.check(condition), or world.check(condition, value)", 1, 2)
-        values = [self.condition(node.args[0]), *(self.value(each) for each in node.args[1:])]
-        shown = "{1}" if len(values) > 1 else "i32(0)"
+        form = 'world.check(condition), and behind the condition a "message", a number, or both'
+        self.wanted(node, form, 1, 3)
+        condition, *rest = node.args
+        message = _literal(rest.pop(0)) if rest and _is_text(rest[0]) else ""
+        if len(rest) > 1 or any(map(_is_text, (condition, *rest))):
+            raise self.refuse(node, f"write {form}")
+        values = [self.condition(condition), *map(self.value, rest)]
+        shown = "{1}" if rest else "i32(0)"
         in_thunk = f"{{w}}.check({{0}}, {shown}, {node.lineno}u)"  # whose own line is not the author's
-        return self.engine(node, f"{{w}}.check({places_of(values)})", values, BOOL, owner, in_thunk=in_thunk)
+        parts = ", ".join(filter(None, ("{0}", message, "{1}" if rest else "")))
+        return self.engine(node, f"{{w}}.check({parts})", values, BOOL, owner, in_thunk=in_thunk)
 
     def of_log(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, 'world.log("label", value)', 2)
-        label = node.args[0]
-        if not isinstance(label, ast.Constant) or not isinstance(label.value, str):
+        if not _is_text(node.args[0]):
             raise self.refuse(node, 'write world.log("label", value)')
-        text = label.value.replace("\\", "\\\\").replace('"', '\\"').replace("{", "{{").replace("}", "}}")
-        return self.engine(node, f'{{w}}.log("{text}", {{0}})', [self.value(node.args[1])], VOID, owner)
+        form = f"{{w}}.log({_literal(node.args[0])}, {{0}})"
+        return self.engine(node, form, [self.value(node.args[1])], VOID, owner)
 
     def of_create_at(self, node: ast.Call, owner: Value) -> Value:
         return self.of_create(node, owner, at=True)
@@ -533,3 +538,13 @@ class Calls(Expressions):
     def of_alive(self, node: ast.Call, owner: Value) -> Value:
         self.wanted(node, "world.alive(entity)", 1)
         return self.engine(node, "{w}.alive({0})", [self.entity(node.args[0])], BOOL, owner)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _literal(node: ast.expr) -> str:
+    """A text of Python as one of C++, for ``str.format``."""
+    text = ast.literal_eval(node).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return '"' + text.replace("{", "{{").replace("}", "}}") + '"'

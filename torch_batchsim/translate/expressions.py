@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from types import ModuleType
 from typing import Any
 
 from ..base.constant import Constant
 from ..base.names import suggestion
 from ..declare.fields import Struct
+from ..declare.library import Library
 from ..declare.python_systems import PythonFunction
 from ..declare.schema import Component
 from ..errors import SchemaError
@@ -184,8 +186,10 @@ class Expressions:
             try:
                 return getattr(owner, node.attr)
             except AttributeError:
-                known = [name for name in dir(owner) if not name.startswith("_")]
-                hint = suggestion(node.attr, known)
+                public = {name: getattr(owner, name, None) for name in dir(owner) if not name.startswith("_")}
+                hint = suggestion(node.attr, [name for name in public if not isinstance(public[name], ModuleType)])
+                if isinstance(owner, ModuleType) and any(map(_is_library, public.values())):
+                    hint += "; functions of a library's header are for systems in C++"
                 raise self.refuse(node, f"{ast.unparse(node.value)} has no {node.attr!r}{hint}") from None
         return MISSING
 
@@ -726,6 +730,10 @@ _ATTRIBUTES = {
     "Episode": ("step", "terminated", "truncated"), "Row": ("index", "count"),
     "WorldTable": ("first", "count", "number"), "Worlds": ("count", "parameters", "constants"),
 }  # fmt: skip
+
+
+def _is_library(given: Any) -> bool:
+    return isinstance(given, type) and issubclass(given, Library)
 
 
 def _single(value: float) -> str:

@@ -20,7 +20,7 @@ import torch
 
 from ..base.extras import command_needs
 from ..command_line import Parser
-from ..errors import BuildWarning, MissingExtra
+from ..errors import BuildWarning, MissingExtra, SchemaError
 from ..gallery import (
     GalleryError,
     Policy,
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{viewer.url}  (Ctrl-C ends it)", flush=True)
             with viewer:
                 run()
-    except (GalleryError, RecordingError, MissingExtra, OSError) as error:
+    except (GalleryError, RecordingError, SchemaError, MissingExtra, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

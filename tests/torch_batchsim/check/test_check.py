@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from environments.walk import Broken, Walk
 from gymnasium.spaces import Box
 from support import ENVIRONMENTS, declare, of_today
 
-from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, check, f32
+from torch_batchsim import Archetype, Checks, Component, Reward, TaskGraph, TorchVectorEnv, check, f32
 from torch_batchsim.check import CHECKS, Report, cli, contract, stale, subject
 from torch_batchsim.check.outcomes import Failed
 from torch_batchsim.check.plays import parts_of
 from torch_batchsim.check.progress import Progress
 from torch_batchsim.declare.run_options import RunOptions
 from torch_batchsim.resolve.program import Program
-from torch_batchsim.testing import CheckFailed, check_env
+from torch_batchsim.run.snapshots import of_worlds
+from torch_batchsim.testing import CheckFailed, assert_same_bits, check_env, snapshot
 
 SIZE = {"worlds": 32, "steps": 300}
 # A mistake, the check that finds it, how that ends, and words of its sentence.
@@ -41,7 +43,7 @@ FOUND = [
     ("STILL", "observations", "failed", r"observation never changed within an episode in 300 steps"),
     ("DEAD", "actions", "warning", r"other actions changed no observation, reward or end in 40 steps"),
     ("LOOKING", "stale", "failed", r"observation of world \d+, which has ended and stands still, changed|twice"),
-    ("HOLES", "leftovers", "failed", r"observation differs in step 1, world 0, element \[1\]: .* the next time"),
+    ("HOLES", "leftovers", "failed", r"observation differs in step 1, world 0.*: \S+ once, \S+ the next time, with"),
     ("SCRATCH", "leftovers", "failed", r"observation differs in step 1, world \d+, element \[1\]"),
     ("ADDRESS", "seeds", "failed", r"observation differs in step 1, world 0, element \[0\]: .* with the same seed"),
     ("SEEDLESS", "seeds", "warning", r"another seed gives the same episodes"),
@@ -180,6 +182,34 @@ def test_an_action_that_is_not_clipped_is_found() -> None:
     clipped = SYSTEMS.replace("-= push.up[0]", "-= clamp(push.up[0], -1.0f, 1.0f)")
     sound = run_checks(falling(*graphs, clipped, clips_actions=True, **limits), only=("refused",), **SIZE)
     assert sound.outcome("refused").status == "passed"
+
+
+CROWDED = SYSTEMS.replace("= 1.0f; }", "= 1.0f; for (u32 i = 0; i < 3; ++i) world.create<Drop>(); }")
+
+
+def test_growth_that_a_table_is_due_is_no_change_of_a_world() -> None:
+    """Of a table filled to three quarters, which a rejected action, or a reset of other worlds, lets grow."""
+    tables = [Archetype("Game", Ball, Push, View, Reward, count=1), Archetype("Drop", Push, capacity=4, limit=64)]
+    crowded = declare(
+        CROWDED,
+        archetypes=tables,
+        action_space=Box(-1.0, 1.0, (1,), np.float32),
+        action="Game.Push",
+        observation="Game.View",
+        start=TaskGraph("begin"),
+        step=TaskGraph("fall", "judge"),
+        observe=TaskGraph("look"),
+    )
+    refused = run_checks(crowded, only=("refused",), **SIZE).outcome("refused")
+    assert refused.status == "passed", refused
+    env = TorchVectorEnv(crowded(), num_envs=2, checks=True)
+    env.reset(seed=0)
+    before = snapshot(env.sim)
+    assert env.sim.memory.tables["Drop"].rooms.tolist() == [4, 4]
+    env.reset(options={"reset_mask": torch.tensor([True, False])})
+    assert env.sim.memory.tables["Drop"].rooms.tolist() == [8, 8]
+    second = torch.tensor([False, True])
+    assert_same_bits(of_worlds(before, second), of_worlds(snapshot(env.sim), second))
 
 
 class Several(Component):

@@ -292,6 +292,8 @@ class Side(Component):
 WALK = """
 TBS_SYSTEM void walk(World &world, Spot &spot, const Step &step) { spot.x += f32(step.towards); }
 TBS_SYSTEM void fall(World &world, AgentEnd &end) { end.terminated = true; }
+TBS_SYSTEM void pay(World &world, const Step &step, Reward &reward) { reward.value = f32(step.towards); }
+TBS_SYSTEM void stop(World &world, Episode &episode) { episode.truncated = true; }
 """
 PARTS = (Spot, Step, Up, Flags, Side, Reward)
 STONE = Archetype("Stone", Up, component("Rank", number=i32), count=1)
@@ -333,6 +335,10 @@ def walk(*, parts: tuple = PARTS, others: tuple = (STONE,), **changes: Any) -> E
         ({"step": TaskGraph("walk", "fall")}, "system 'fall' names component 'AgentEnd', which no archetype has"),
         ({"parts": (*PARTS, AgentEnd), "start": TaskGraph("fall")}, "systems.h:3: system 'fall' of 'start'"),
         ({"parts": (*PARTS, AgentEnd), "observe": TaskGraph("fall")}, "system 'fall' of 'observe' takes AgentEnd"),
+        ({"start": TaskGraph("pay")}, "systems.h:4: system 'pay' of 'start' writes Reward, which only"),
+        ({"observe": TaskGraph("pay")}, "system 'pay' of 'observe' writes Reward, which only systems of 'step' may"),
+        ({"start": TaskGraph("stop")}, "system 'stop' of 'start' ends the episode, which only systems of 'step' may"),
+        ({"step": TaskGraph("wlk")}, "names system 'wlk', which systems.h does not define (did you mean 'walk'?)"),
     ],
     ids=lambda value: str(value)[:50],
 )

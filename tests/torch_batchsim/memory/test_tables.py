@@ -9,7 +9,7 @@ import messages
 import numpy as np
 import pytest
 import torch
-from environments.zoo import Body, Kin, Zoo
+from environments.zoo import COMMANDS, Body, Kin, Zoo
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from support import assert_same_bits, declare, of_worlds, snapshot
@@ -28,6 +28,7 @@ from torch_batchsim import (
     f32,
     i32,
 )
+from torch_batchsim.memory.inputs import changed_numbers
 from torch_batchsim.resolve.program import Program
 
 
@@ -349,6 +350,36 @@ def test_handles_of_other_simulators_worlds_episodes_and_tables_mean_nothing() -
         sim.destroy([0], own[:1])
     sim.reset()
     assert sim.find([0, 0], own).tolist() == [-1, -1]
+
+
+def test_rows_of_fixed_archetypes_have_handles_from_outside_too() -> None:
+    """So that a row that ``create`` makes, or an order, can name one."""
+    sim = Simulator(Zoo(), 3)
+    sim.reset(seed=1)
+    commands = sim.entities("Command")
+    assert commands.shape == (3, COMMANDS, 4) and commands.dtype == torch.int32
+    assert sim.find([0, 1, 2], commands[:, 3]).tolist() == [3, 3, 3]
+    assert sim.find([1, 2, 0], commands[:, 3]).tolist() == [-1, -1, -1]
+    sim.tensor("Command.Order.kind")[:, 0] = 4
+    sim.tensor("Command.Order.target")[:, 0] = torch.stack([commands[0, 3], commands[0, 3], commands[2, 4]])
+    sim.step()
+    assert sim.tensor("Command.Answer.alive")[:, 0].tolist() == [1, 0, 1]  # the second is of another world
+    with pytest.raises(ValueError, match="'Food' has no handles; archetypes of Zoo with them: Animal, "):
+        sim.entities("Food")
+    sim.reset()
+    assert sim.find([0], commands[0, :1]).tolist() == [-1]
+
+
+def test_numbers_that_another_dtype_loses() -> None:
+    def lost(given: list[Any], dtype: torch.dtype, to: torch.dtype) -> list[bool]:
+        tensor = torch.tensor(given, dtype=dtype)
+        return changed_numbers(tensor, tensor.to(to)).tolist()
+
+    assert lost([0.5, 2.0], torch.float32, torch.int8) == [True, False]
+    assert lost([-1, 2**32], torch.int64, torch.uint32) == [True, True]
+    assert lost([-1, 3], torch.int64, torch.uint64) == [True, False]
+    assert lost([0, 1, 2], torch.int32, torch.bool) == [False, False, True]
+    assert lost([1 / 3, 1e-60], torch.float64, torch.float32) == [False, False]
 
 
 def test_systems_meet_stale_and_foreign_handles() -> None:

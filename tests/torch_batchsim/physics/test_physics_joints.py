@@ -15,7 +15,7 @@ from physics_scenes import NO_GRAVITY, G, floor
 from torch_batchsim import WorldFault
 from torch_batchsim.bench.ants import Ants
 from torch_batchsim.bench.physics_worlds import joint_columns
-from torch_batchsim.bench.scenes import Body, Joint, Scene, box, sphere, to_position, to_velocity
+from torch_batchsim.bench.scenes import Body, Joint, Motor, Scene, box, sphere, to_position, to_velocity
 from torch_batchsim.physics import JointKind
 
 pytestmark = pytest.mark.full
@@ -199,6 +199,20 @@ def test_a_sleeper_wakes_when_its_joint_changes() -> None:
     crowd.sim.ragged("Link.physics.Joint.drive_target").values[1] = 0.5
     step(crowd, 120)
     assert crowd.now(0).bodies[1].position[1] == pytest.approx(0.5, abs=0.005)
+
+
+@pytest.mark.parametrize("motor", [to_velocity(0.03, 1e4), Motor(0.02)], ids=["rate", "torque"])
+def test_a_motor_slower_than_rest_does_not_fall_asleep(motor: Motor) -> None:
+    """It moves less than 0.05 m/s for longer than a body has to be at rest before it sleeps."""
+    joint = Joint("slider", None, "crate", (4.0, 0.0, 0.3), (0, 1, 0), motor=motor)
+    crowd = Crowd([Scene("slow", (CRATE,), (joint,), gravity=NO_GRAVITY, sleep=True)])
+    step(crowd, 120)
+    way = 0.03 * 2 if motor.torque == 0 else 0.5 * 0.02 / CRATE.mass * 2**2
+    assert crowd.now(0).bodies[0].position[1] == pytest.approx(way, rel=0.02)
+    crowd.sim.ragged("Link.physics.Joint.drive_rate").values[:] = 0.0
+    crowd.sim.ragged("Link.physics.Joint.torque").values[:] = 0.0
+    step(crowd, 60)
+    assert min(still(crowd)) > 0.5
 
 
 def test_a_body_on_legs_stands_without_creeping() -> None:

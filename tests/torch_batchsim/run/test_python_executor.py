@@ -75,7 +75,7 @@ def turn(world: World, ring: Ring, turn: Turn):
 
 @system
 def judge(world: World, ring: Ring, reward: Reward, episode: Episode):
-    world.check(ring.place != 4, ring.place)
+    world.check(ring.place - 0.1 != 3.9, "on four", ring.place)
     if ring.place == 5:
         world.fail("five", ring.place)
     reward.value = 1.0 * ring.place
@@ -129,8 +129,7 @@ def test_faults_are_the_same() -> None:
     assert said[0] == said[1] and "five" in said[0]
 
 
-@pytest.mark.full
-def test_an_assertion_names_its_line() -> None:
+def test_an_assertion_names_its_line_condition_and_message() -> None:
     said = []
     for env in pair(2):
         env.reset(seed=0)
@@ -139,6 +138,7 @@ def test_an_assertion_names_its_line() -> None:
             env.step(actions([1, 0]))
         said.append(str(raised.value))
     assert said[0] == said[1]
+    assert "check failed: `(f32(ring.place) - 0.1) != 3.9`: on four, `ring.place` is 4 (world 0" in said[0]
 
 
 def test_an_exception_has_the_line_of_the_system_and_leaves_worlds_undefined() -> None:

@@ -16,6 +16,7 @@ from gymnasium.spaces import Discrete
 import math
 import numpy as np
 from torch_batchsim import *
+from torch_batchsim import physics
 from torch_batchsim.math import sin, dot
 
 LEVELS = [1, 2, 3]
@@ -103,6 +104,8 @@ BODIES = {
     "ball.speed = world.parameters.wind": "world.parameters.wind does not exist",
     "ball.speed = math.sin(ball.speed)": "math.sin is not in systems; take sin of torch_batchsim.math",
     "ball.speed = np.sqrt(ball.speed)": "np.sqrt is not in systems",
+    "world.check(ball.column < 3, ball.column, 'late')": r"write world.check\(condition\), and behind the condition a",
+    "ball.speed = physics.plane().size.x": "physics has no 'plane'; functions of a library's header are for",
     "ball.speed = plain(1.0)": "plain is a function of Python: put @function in front of it",
     "ball.column = endless(3)": "functions cannot call themselves: bad -> endless -> endless",
     "other(world, ball)": "other is a system, which task graphs run",

@@ -37,7 +37,7 @@ from torch_batchsim import (
 )
 from torch_batchsim.declare.controls import composed, controls_of
 from torch_batchsim.draw import Scene
-from torch_batchsim.errors import WorldFault
+from torch_batchsim.errors import SchemaError, WorldFault
 from torch_batchsim.run.snapshots import of_worlds, snapshot
 from torch_batchsim.vector.partial_step import step_around
 from torch_batchsim.watch.session import Session
@@ -450,7 +450,7 @@ def test_other_environments_have_a_button_for_each_choice(space: Any, labels: li
 def test_controls_go_with_the_action_space(controls: Any, idle: Any, message: str) -> None:
     environment = Plain()
     environment.controls, environment.idle_action = controls, idle  # type: ignore[misc]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(SchemaError, match=message):
         controls_of(environment, environment.action_space)
 
 

@@ -27,6 +27,7 @@ import torch_batchsim
 from torch_batchsim import (
     Archetype,
     Component,
+    Control,
     Environment,
     Episode,
     Recorder,
@@ -600,6 +601,14 @@ def test_mistakes_in_the_command(arguments: list[str], text: str, capsys: pytest
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert text in error and error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_a_wrong_control_is_a_mistake_of_the_author(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(CartPole, "controls", (Control("Up", 2),))
+    assert main(["cartpole", "--worlds", "1"]) == 2
+    assert capsys.readouterr().err == "error: CartPole.controls, 'Up' must be an action of Discrete(2), got 2\n"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """How many instructions a warp executes in CUDA kernels, estimated: `python tests/common/sass_executed.py`.
 
-The unit runs on the emulated device, compiled so that each basic block calls a counter. Of a block in a launch the
+The unit runs on the emulated device, compiled so that each basic block calls a counter. Of a block that a warp runs the
 count is that of the lane that ran it most: lanes that differ go through code one after the other. A line of the source
 costs what nvcc makes of one of its copies. Lines of headers that all use cost nothing by themselves, but where they are
 used. Loops that nvcc has unrolled count as if they were not, so the estimate is high.
@@ -30,16 +30,26 @@ WORLDS, STEPS = 24, 4
 _COUNTER = """
 #define PLAIN __attribute__((no_sanitize_coverage))
 namespace counting {
-constexpr unsigned room = 1 << 18;
+constexpr unsigned room = 1 << 16, warps = 32;
 std::uintptr_t place[room];
-unsigned count[room][32];
+unsigned count[room][warps][32], block = 0;  // of the block that runs
+unsigned long sum[room];                     // of the launch
 bool busy = true;  // until a step is counted; and while counting, for threadIdx has code of its own
 std::FILE *file = nullptr;
-PLAIN void write_launch() {
+PLAIN void end_block() {
     for (unsigned i = 0; i < room; ++i) {
-        unsigned most = 0;
-        for (unsigned &of_lane : count[i]) most = of_lane > most ? of_lane : most, of_lane = 0;
-        if (most > 0) std::fprintf(file, "%lx %u\\n", place[i] - std::uintptr_t(counting_base), most);
+        for (unsigned w = 0; place[i] != 0 && w < warps; ++w) {
+            unsigned most = 0;
+            for (unsigned &of_lane : count[i][w]) most = of_lane > most ? of_lane : most, of_lane = 0;
+            sum[i] += most;
+        }
+    }
+}
+PLAIN void end_launch() {
+    end_block();
+    for (unsigned i = 0; i < room; ++i) {
+        if (sum[i] > 0) std::fprintf(file, "%lx %lu\\n", place[i] - std::uintptr_t(counting_base), sum[i]);
+        sum[i] = 0;
     }
     std::fprintf(file, "launch\\n");
 }
@@ -48,11 +58,15 @@ extern "C" PLAIN void __sanitizer_cov_trace_pc() {
     using namespace counting;
     if (busy) return;
     busy = true;
+    if (blockIdx.x != block) {
+        end_block();
+        block = blockIdx.x;
+    }
     const std::uintptr_t here = std::uintptr_t(__builtin_return_address(0)) - 1;
-    unsigned i = unsigned(here * 0x9E3779B97F4A7C15ull >> 46);
+    unsigned i = unsigned(here * 0x9E3779B97F4A7C15ull >> 48);
     while (place[i] != 0 && place[i] != here) i = (i + 1) % room;
     place[i] = here;
-    ++count[i][threadIdx.x % 32];
+    ++count[i][threadIdx.x / 32][threadIdx.x % 32];
     busy = false;
 }
 #define SHOWN extern "C" PLAIN __attribute__((visibility("default")))
@@ -62,7 +76,7 @@ SHOWN void counting_begins(const char *path) {
 }
 SHOWN void counting_ends() {
     counting::busy = true;
-    counting::write_launch();
+    counting::end_launch();
     std::fclose(counting::file);
     counting::file = nullptr;
 }
@@ -77,7 +91,7 @@ namespace counting { void launch_begins(); }
 _LAUNCH = "inline void begin_launch(unsigned blocks, unsigned threads) {"
 _HOOK = """
 namespace counting {
-__attribute__((no_sanitize_coverage)) void launch_begins() { if (file != nullptr && !busy) write_launch(); }
+__attribute__((no_sanitize_coverage)) void launch_begins() { if (file != nullptr && !busy) end_launch(); }
 }
 """
 _SWITCH = "__attribute__((naked, noipa,"

@@ -21,7 +21,7 @@ from torch_batchsim import TorchVectorEnv, WorldFault
 ACTIONS = {"herd": 150, "dust": 1}  # the lowest only: others fill a table, or are a fault that is meant
 SIZES = {  # of large tables, and rigid bodies
     "herd": {"worlds": 3, "steps": 4}, "shelf": {"worlds": 5, "steps": 5}, "dust": {"worlds": 7, "steps": 6},
-    "gallery": {"worlds": 7, "steps": 6}, "stool": {"worlds": 5, "steps": 5},
+    "gallery": {"worlds": 7, "steps": 6}, "stool": {"worlds": 5, "steps": 5}, "ant": {"worlds": 7, "steps": 6},
 }  # fmt: skip
 EXECUTORS = {"graph": None, "megakernel, tiles": False, "megakernel, together": True, "per_world": None}
 

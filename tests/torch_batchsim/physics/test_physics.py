@@ -15,7 +15,7 @@ import torch
 from environments.heap import WEDGE, Heap
 from environments.shelf import Shelf
 from environments.stool import Stool
-from support import emulated_cuda
+from support import emulated_cuda, of_today
 
 from torch_batchsim import Simulator, TorchVectorEnv, WorldFault
 from torch_batchsim.build import emulation
@@ -104,8 +104,7 @@ def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> 
     assert_same_bits(snapshot(play(worlds=12).sim), snapshot(play(worlds=12, **own).sim))
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["graph", "megakernel"])
+@pytest.mark.parametrize("executor", of_today(["graph", "megakernel"], 1))
 def test_a_fault_leaves_the_other_world_of_a_warp_as_it_would_be(executor: str) -> None:
     """Two worlds share a warp on CUDA: emulated, beside the CPU, with faults in a first and in a second one."""
     seen = []

@@ -6,10 +6,12 @@ refused, a line each. Arguments: the checkers to run; without, both. pyright bri
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,18 +48,28 @@ def main() -> None:
             (folder / source).write_text((ROOT / "tests" / "types" / source).read_text())
         right, wrong = [folder / "author.py", *page_files(folder)], folder / "wrong.py"
         lines = [i for i, line in enumerate(wrong.read_text().splitlines(), 1) if "tbs.make" in line]
-        for checker in chosen:
-            said = check(checkers[checker], folder, right)
-            if said:
-                sys.exit(f"{checker} refuses what users write:\n{said}")
-            of_environments = OF_ENVIRONMENTS if checker == "mypy" else checkers[checker]
-            said = check(of_environments, ROOT, ENVIRONMENTS)
-            if said:
-                sys.exit(f"{checker} refuses environments:\n{said}")
-            said = check(checkers[checker], folder, [wrong])
-            missing = [line for line in lines if not re.search(rf"wrong\.py:{line}\b", said)]
+        calls = []  # of each checker three: each is one process on one core
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            for checker in chosen:
+                of_environments = OF_ENVIRONMENTS if checker == "mypy" else checkers[checker]
+                calls.append(
+                    [
+                        pool.submit(check, checkers[checker], folder, right),
+                        pool.submit(check, of_environments, ROOT, ENVIRONMENTS),
+                        pool.submit(check, checkers[checker], folder, [wrong]),
+                    ]
+                )
+        for checker, three in zip(chosen, calls, strict=True):
+            of_users, of_ours, of_wrong = (call.result() for call in three)
+            if of_users:
+                sys.exit(f"{checker} refuses what users write:\n{of_users}")
+            if of_ours:
+                sys.exit(f"{checker} refuses environments:\n{of_ours}")
+            missing = [line for line in lines if not re.search(rf"wrong\.py:{line}\b", of_wrong)]
             if missing:
-                sys.exit(f"{checker} does not see the mistakes in lines {missing} of tests/types/wrong.py:\n{said}")
+                sys.exit(
+                    f"{checker} does not see the mistakes in lines {missing} of tests/types/wrong.py:\n{of_wrong}"
+                )
             print(f"{checker}: {len(right)} files accepted, {len(lines)} mistakes seen")
 
 

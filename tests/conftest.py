@@ -29,14 +29,16 @@ _MOST_WORKERS = 8  # each takes half a gigabyte, and there are not many more fil
 # Files that take half a minute of a core and more in the full run, or 12 s in the fast one, the longest first: a worker
 # that begins one of them when all others are done would leave a core idle.
 _LONGEST = (
-    "test_executors", "test_races", "test_gpu_check_stages", "test_physics_scenes", "test_hideseek_levels",
-    "test_hideseek_model", "test_check", "test_sanitizers", "test_collide", "test_overcooked", "test_bench_physics",
-    "test_interrupts", "test_messages", "test_physics", "test_vector_env", "test_hanabi", "test_train_cli",
-    "test_central_critic", "test_contract", "test_processes", "test_restarts", "test_jit", "test_bad_input",
-    "test_math", "test_checked_environments", "test_compiled", "test_solver", "test_tuning", "test_chaos",
-    "test_physics_fast", "test_rays", "test_examples", "test_workspace", "test_entities", "test_stopped_trainings",
-    "test_ranks", "test_debug_builds", "test_gpu_slot", "test_logs", "test_swarm", "test_paper", "test_jax",
-    "test_physics_parts", "test_recipes", "test_threads", "test_physics_contact_force", "test_blocks", "test_site",
+    "test_executors", "test_compiled", "test_gpu_check_stages", "test_races", "test_rllib", "test_physics_scenes",
+    "test_hideseek_levels", "test_hideseek_model", "test_jax", "test_skrl", "test_pufferlib", "test_torchrl",
+    "test_stable_baselines3", "test_check", "test_sanitizers", "test_atari_and_ale", "test_rules", "test_log",
+    "test_collide", "test_overcooked", "test_bench_physics", "test_interrupts", "test_messages", "test_physics",
+    "test_vector_env", "test_hanabi", "test_train_cli", "test_central_critic", "test_contract", "test_processes",
+    "test_restarts", "test_rsl_rl", "test_rl_zoo3", "test_jit", "test_bad_input", "test_math",
+    "test_checked_environments", "test_solver", "test_tuning", "test_chaos", "test_physics_fast", "test_rays",
+    "test_examples", "test_workspace", "test_entities", "test_stopped_trainings", "test_ranks", "test_debug_builds",
+    "test_gpu_slot", "test_logs", "test_swarm", "test_paper", "test_physics_parts", "test_recipes", "test_threads",
+    "test_physics_contact_force", "test_blocks", "test_site",
 )  # fmt: skip
 _own_cache = pytest.StashKey[str]()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,11 @@ def test_its_command_trains(tmp_path: Path) -> None:
     (tmp_path / "ppo.yml").write_text(SETTINGS)
     command = [sys.executable, "-m", "rl_zoo3.train", "--algo", "ppo", "--env", ID, "--conf-file", "ppo.yml"]
     options = ["--device", "cpu", "--eval-freq", "256", "--eval-episodes", "2", "--seed", "1"]
-    refused = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    run = {"cwd": tmp_path, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
+    refused = subprocess.run([*command, *options], **run, check=False)
     assert refused.returncode and f"{ID} not found in gym registry" in refused.stderr
     options += ["--gym-packages", "torch_batchsim"]
-    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *options], **run, check=False)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "logs" / "ppo" / "torch_batchsim-CartPole-v0_1"
     assert len((folder / "0.monitor.csv").read_text().splitlines()) > 4 and (folder / "best_model.zip").is_file()

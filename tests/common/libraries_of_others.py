@@ -6,6 +6,8 @@ import importlib
 import os
 import re
 import runpy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,13 +56,28 @@ def script_of(heading: str, number: int = 0) -> str:
     return re.findall(r"```python\n(.*?)```", section[1], re.DOTALL)[number]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Of torch's: a second one takes half as much again of a core for networks as small as these."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def run_example(name: str) -> dict[str, object]:
-    """Run a script of examples/adapters/, and return its names."""
-    return runpy.run_path(str(PAGE.parents[1] / "examples" / "adapters" / f"{name}.py"), run_name="__main__")
+    """Run a script of examples/adapters/ with one thread, and return its names."""
+    with _one_thread():
+        return runpy.run_path(str(PAGE.parents[1] / "examples" / "adapters" / f"{name}.py"), run_name="__main__")
 
 
 def run_script(heading: str, number: int = 0) -> dict[str, object]:
-    """Run it, and return its names."""
+    """Run it with one thread, and return its names."""
     names: dict[str, object] = {"__name__": "__main__"}
-    exec(compile(script_of(heading, number), f"{PAGE} ({heading})", "exec"), names)
+    with _one_thread():
+        exec(compile(script_of(heading, number), f"{PAGE} ({heading})", "exec"), names)
     return names

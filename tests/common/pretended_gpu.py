@@ -174,6 +174,11 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "copy_bandwidth", lambda: 1e12)
     monkeypatch.setattr(speed, "make_levels", emulated_bodies)
     monkeypatch.setattr(speed, "SETTLING", 2)
+    monkeypatch.setattr(speed, "_GROWING", 3)
+    monkeypatch.setattr(speed, "_ENQUEUED", 2)
+    measure = speed.measure
+    few = lambda step, batches, worlds, seconds, *more: measure(step, batches, worlds, 0.01, *more)  # noqa: E731
+    monkeypatch.setattr(speed, "measure", few)  # figures of an emulated device mean nothing
     for module in (graphs, lifetimes, speed):
         monkeypatch.setattr(module, "capture", pretended_capture)
     monkeypatch.setattr(captured, "DEVICE", "cpu")

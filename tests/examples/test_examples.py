@@ -14,6 +14,7 @@ import gymnasium
 import pytest
 import torch
 from libraries_of_others import run_script
+from support import of_today
 from torch import Tensor
 from torch_batchsim.envs.cartpole import CartPole
 
@@ -164,16 +165,16 @@ def test_the_discrete_one_learns(monkeypatch) -> None:
     assert returns.mean() >= 475
 
 
-@pytest.mark.full
-def test_the_masked_one_learns(monkeypatch) -> None:
-    """Of 5 points; the mercy is over by then."""
-    assert run(monkeypatch, "ppo_masked.py", "--total-steps", "300000")["mean_return"] > 2
+LEARN = {  # steps, and the return that they exceed
+    "ppo_masked.py": (300_000, 2),  # of 5 points; the mercy is over by then
+    "ppo_lstm.py": (160_000, 80),  # below 45 without memory in three times as many steps: velocities are hidden
+}
 
 
-@pytest.mark.full
-def test_the_lstm_one_learns_without_velocities(monkeypatch) -> None:
-    """Without memory the return stays below 45 in three times as many steps."""
-    assert run(monkeypatch, "ppo_lstm.py", "--total-steps", "160000")["mean_return"] > 80
+@pytest.mark.parametrize("script", of_today(LEARN, 1))
+def test_the_others_learn(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, least = LEARN[script]
+    assert run(monkeypatch, script, "--total-steps", str(steps))["mean_return"] > least
 
 
 def test_the_loop_on_the_page_runs() -> None:

@@ -30,6 +30,7 @@ DEVICE = "cuda"
 RATE = "M world steps/s"
 _SLOT_BYTES = 16  # bookkeeping of a slot of a dynamic table, see docs/design.md
 _SLEEP = 0.05  # seconds in which the host can enqueue the timed calls
+_GROWING = 25  # times four steps, in which tables find their size
 _ENQUEUED = 8  # steps: fewer kernels than the device's queue holds, which is about a thousand
 _ROLLOUT = 32  # steps
 _SHOWN = 25  # kernels of a step at most
@@ -97,7 +98,7 @@ def measure_steps(
     env.reset(seed=0)
     spread_episodes(env)
     batches = random_actions(env, 4)
-    for _ in range(25):  # tables find their size
+    for _ in range(_GROWING):
         for batch in batches:
             env.step(batch)
             env.check_faults()

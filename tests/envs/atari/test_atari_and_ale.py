@@ -15,7 +15,7 @@ import pytest
 import torch
 from own_roms import AS_ALE, ale_of
 from played import HOLDS, SCRIPTS, held_actions, scripted_actions
-from support import assert_same_bits, snapshot
+from support import assert_same_bits, of_today, snapshot
 from torch_batchsim.envs.atari.env import Atari
 from torch_batchsim.envs.atari.games import GAMES
 
@@ -145,16 +145,17 @@ def test_games_for_long(names: list[str]) -> None:
     lockstep(some, 10_000, TODAY, with_modes=True)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("frames", sorted({-(-frames // 500) * 500 for *_, frames in HOLDS.values()}))
+LENGTHS = sorted({-(-frames // 500) * 500 for *_, frames in HOLDS.values()})
+
+
+@pytest.mark.parametrize("frames", of_today(LENGTHS, 3))  # all in two days
 def test_rewards_that_random_play_seldom_earns(frames: int) -> None:
     plays = {name: held_actions(name, *how[:2]) for name, how in HOLDS.items() if frames - 500 < how[2] <= frames}
     reached = lockstep(list(plays), frames, 0, played=plays)
     assert all(reached.values()), reached
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", sorted(path.stem for path in SCRIPTS.glob("*.txt")))
+@pytest.mark.parametrize("name", of_today(sorted(path.stem for path in SCRIPTS.glob("*.txt")), 4))
 def test_rewards_that_take_a_plan(name: str) -> None:
     """A key, a chalice, criminals in jail, a side of the cube, checkmate: scripts that were searched."""
     actions = scripted_actions(name)

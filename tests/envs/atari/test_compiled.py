@@ -49,10 +49,11 @@ def turns_rom() -> bytes:
     return rom(once, code)
 
 
-def random_rom(mapper: str, seed: int, halts: bool = False) -> bytes:
+def random_rom(mapper: str, seed: int, halts: bool = False, opcodes: int = 256) -> bytes:
     """Random bytes, which read as many instructions, from the last address with a vector in each bank."""
     chosen = random.Random(f"{mapper} {seed}")
-    data = [chosen.randrange(256) for _ in range(1024 * KIB[mapper])]
+    values = chosen.sample(range(256), opcodes)
+    data = [chosen.choice(values) for _ in range(1024 * KIB[mapper])]
     data = [0xEA if byte in HALTS and not halts else byte for byte in data]
     banks = 8192 if mapper == "DPC" else len(data)
     for end in range(4096, banks + 1, 4096):
@@ -118,7 +119,7 @@ def test_code_in_ram_and_jumps_by_pointers() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("seed", of_today(range(20), 2))
+@pytest.mark.parametrize("seed", of_today(range(20), 1))  # of each cartridge g++ compiles all opcodes: 5 s each
 def test_random_code_of_every_cartridge(seed: int) -> None:
     """Frames of 25,000 instructions, in which banks and RAM change at any place."""
     roms = [(mapper, random_rom(mapper, seed)) for mapper in KIB]
@@ -135,7 +136,7 @@ def test_frames_that_never_end_and_instructions_that_halt() -> None:
 @pytest.mark.full
 def test_executors_and_threads_have_the_same_bits() -> None:
     """CUDA, here an emulated device, interprets."""
-    roms = [("4K", turns_rom()), ("F8", random_rom("F8", 3))]
+    roms = [("4K", turns_rom()), ("F8", random_rom("F8", 6, opcodes=48))]
     env = consoles(roms, compiled=True, num_worlds=6)
     made = env.sim.environment
     seen = []
@@ -200,11 +201,15 @@ def games_of_today() -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", games_of_today())
-def test_games_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RAM, registers and pictures of every frame, from the start of the day's seed."""
+@pytest.mark.parametrize(("number", "name"), [*enumerate(games_of_today())])
+def test_games_have_the_same_bits(number: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RAM, registers and pictures of every frame, from the start of the day's seed.
+
+    Of three games one, another one each day, has an ordinary build, which takes g++ three times as long.
+    """
     pytest.importorskip("ale_py")
-    monkeypatch.delenv("TBS_DEBUG", raising=False)
+    if number % 3 == 0:
+        monkeypatch.delenv("TBS_DEBUG", raising=False)
     options = {"num_threads": 1, "obs": "ram", "pictures": True, "frame_skip": 1}
     envs = [
         torch_batchsim.make_vec(atari_env.Atari, game=name, num_worlds=4, compiled=compiled, **options)

@@ -318,8 +318,7 @@ def played(made: Any, steps: int, **options: Any) -> Any:
     return snapshot(sim)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(("obs", "start"), [("rgb", "cached"), ("84x84", "ale")])
+@pytest.mark.parametrize(("obs", "start"), of_today([("rgb", "cached"), ("84x84", "ale")], 1))
 def test_executors_have_the_same_bits(obs: str, start: str) -> None:
     made = atari(obs=obs, start=start)
     program = Program(made)

@@ -36,17 +36,19 @@ def assert_drawn_alike(made: atari_env.Atari, steps: int, executor: str = "graph
 
 
 ENDLESS = rom([*INIT, LDA, 0x44, STA, 0x09, STA, 0x02, 0x4C, 0x05, 0xF0], [])  # without VSYNC
+OF_ALE = {"obs": "rgb", "start": "ale", "frame_skip": 3}
 ROMS: dict[str, tuple[bytes, dict[str, Any], dict[str, Any], tuple[int, int]]] = {  # facts, options, the log's room
     "random writes, of which the log holds half": (tia_rom(1), {}, {"obs": "rgb"}, (2, 300)),
     "random writes, of which the log holds few": (tia_rom(2), {}, {"obs": "84x84"}, (4, 36)),
     "two televisions' colours and a comb": (tia_rom(7), {"pal": True, "comb": True}, {"obs": "rgb"}, (4, 5120)),
     "steps of one frame": (tia_rom(8), {}, {"obs": "gray", "frame_skip": 1}, (4, 5120)),
     "episodes end within steps": (tia_rom(9), {}, {"frame_skip": 6, "max_episode_frames": 11}, (4, 5120)),
-    "frames without an end": (ENDLESS, {}, {"obs": "rgb", "start": "ale"}, (4, 5120)),
+    # These five have two builds, one for each room.
+    "frames without an end": (ENDLESS, {}, OF_ALE, (4, 5120)),
+    "a colour changes in the blank in which a frame ends": (late_colour_rom(), {}, OF_ALE, (4, 5120)),
+    "frames in two parts": (thinking_rom(1), {}, OF_ALE, (4, 5120)),
     "frames without an end, little room": (ENDLESS, {}, {"obs": "rgb", "frame_skip": 3}, (3, 12)),
-    "a colour changes in the blank in which a frame ends": (late_colour_rom(), {}, {"obs": "rgb"}, (4, 5120)),
-    "frames in two parts": (thinking_rom(1), {}, {"obs": "rgb", "frame_skip": 3}, (4, 5120)),
-    "frames in many parts, little room": (thinking_rom(3), {}, {"obs": "rgb", "frame_skip": 4}, (2, 16)),
+    "frames in many parts, little room": (thinking_rom(3), {}, {"obs": "rgb", "frame_skip": 3}, (3, 12)),
 }
 
 
@@ -75,7 +77,7 @@ def test_pictures_of_the_megakernel() -> None:
     assert_drawn_alike(atari(obs="84x84", start="cached"), 4, "megakernel")
 
 
-@pytest.mark.parametrize("game", of_today(sorted(GAMES), 3))
+@pytest.mark.parametrize("game", of_today(sorted(GAMES), 2))
 def test_pictures_of_games(game: str) -> None:
     pytest.importorskip("ale_py", reason="ale-py is not installed: no game's pictures are compared")
     assert_drawn_alike(atari_env.Atari(game=game, obs="rgb", start="cached", max_episode_frames=30), 12)
@@ -89,6 +91,8 @@ def races(monkeypatch: pytest.MonkeyPatch, *mutations: Mutation) -> list[Race]:
     env.reset(seed=7)
     found = detector.races(memory_of(env.sim))
     for _ in range(3):
+        if mutations and found:
+            return found  # a report of many races takes seconds
         spoil(env.sim)
         env.step(torch.zeros(3, dtype=torch.int64))
         found += detector.races(memory_of(env.sim))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import of_today
 
-from torch_batchsim.bench import ants, levels, physics
+from torch_batchsim.bench import ants, beside_mujoco, levels, physics
 from torch_batchsim.bench.beside_mujoco import STEPS, MuJoCoRollout, drift, flown, pushes
 from torch_batchsim.bench.contenders import Contender
 from torch_batchsim.bench.mujoco_scenes import MuJoCoRun, mjcf, mujoco
@@ -101,7 +101,11 @@ def test_a_missing_mujoco_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("scene", ["levels", "ant"])
-def test_the_command_writes_figures(tmp_path: Path, scene: str) -> None:
+def test_the_command_writes_figures(tmp_path: Path, scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (physics, beside_mujoco):
+        monkeypatch.setattr(module, "SETTLING", 15)  # of levels: after which bodies lie on the floor
+    monkeypatch.setattr(beside_mujoco, "WORLDS", 8)
+    monkeypatch.setattr(beside_mujoco, "STEPS", 10)
     path = tmp_path / "figures" / "physics.json"
     short = ("--num-worlds", "8", "--rays", "without", "--seconds", "0.01", "--runs", "1")
     physics.main([*short, "--scene", scene, "--beside", "mujoco", "--json", str(path)])

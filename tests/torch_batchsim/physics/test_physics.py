@@ -15,7 +15,7 @@ import torch
 from environments.heap import WEDGE, Heap
 from environments.shelf import Shelf
 from environments.stool import Stool
-from support import emulated_cuda
+from support import emulated_cuda, of_today
 
 from torch_batchsim import Simulator, TorchVectorEnv, WorldFault
 from torch_batchsim.build import emulation
@@ -105,7 +105,7 @@ def test_executors_agree(executor: str, play: Callable[..., TorchVectorEnv]) -> 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("executor", ["graph", "megakernel"])
+@pytest.mark.parametrize("executor", of_today(["graph", "megakernel"], 1))
 def test_a_fault_leaves_other_worlds_as_they_would_be(executor: str) -> None:
     """The systems behind the one that finds the fault pass the world over on CUDA: emulated, beside the CPU."""
     seen = []

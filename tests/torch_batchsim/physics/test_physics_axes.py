@@ -11,7 +11,7 @@ import torch
 from environments.shelf import Shelf
 from physics_crowd import Crowd
 from physics_scenes import NO_GRAVITY
-from support import emulated_cuda
+from support import emulated_cuda, of_today
 
 from torch_batchsim import TorchVectorEnv
 from torch_batchsim.bench.mujoco_scenes import MuJoCoRun
@@ -142,8 +142,7 @@ def test_a_changed_torque_wakes_a_sleeper() -> None:
     assert crowd.now(0).bodies[0].angular[2] == pytest.approx(0.5 / (2 / 3 * 0.09) / 60, rel=1e-3)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("executor", ["graph", "megakernel"])
+@pytest.mark.parametrize("executor", of_today(["graph", "megakernel"], 1))
 def test_the_axes_of_joints_have_the_same_bits_on_an_emulated_device(executor: str) -> None:
     device = {"_library": emulated_cuda("shelf", executor)}
     envs = [TorchVectorEnv(Shelf(), num_worlds=3, **options) for options in ({}, device)]

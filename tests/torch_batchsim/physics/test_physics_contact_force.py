@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from environments.heap import Heap
 from physics_scenes import G, floor
-from support import emulated_cuda
+from support import emulated_cuda, of_today
 
 from torch_batchsim import Archetype, TorchVectorEnv
 from torch_batchsim.bench.physics_worlds import SceneRun, Stage
@@ -181,7 +181,7 @@ def test_a_body_feels_no_neighbour_that_is_gone() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("executor", ["per_world", "graph", "megakernel"])
+@pytest.mark.parametrize("executor", ["per_world", *of_today(["graph", "megakernel"], 1)])
 def test_executors_agree_on_forces(executor: str) -> None:
     def played(**own: Any) -> TorchVectorEnv:
         env = TorchVectorEnv(Heap(), num_worlds=9, **own)

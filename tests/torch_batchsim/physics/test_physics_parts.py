@@ -12,7 +12,7 @@ import torch
 from environments.stool import Stool
 from physics_parts import PLACES, Compound, MuJoCoParts, PartRun, Piece
 from physics_scenes import NO_GRAVITY, G, floor
-from support import emulated_cuda, first_worlds
+from support import emulated_cuda, first_worlds, of_today
 
 from torch_batchsim import Archetype, Simulator, TorchVectorEnv, WorldFault
 from torch_batchsim.bench.physics_worlds import Stage
@@ -407,7 +407,7 @@ def test_threads_and_worlds_change_no_bit() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("executor", ["per_world", "graph", "megakernel"])
+@pytest.mark.parametrize("executor", ["per_world", *of_today(["graph", "megakernel"], 1)])
 def test_executors_agree(executor: str) -> None:
     own = {"executor": executor} if executor == "per_world" else {"_library": emulated_cuda("stool", executor)}
     assert_same_bits(snapshot(played().sim), snapshot(played(**own).sim))

@@ -68,6 +68,7 @@ def test_a_training_leaves_its_files_and_a_summary(tmp_path, capsys):
 def test_how_steps_are_run_changes_nothing_but_speed(arguments, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "_path", lambda run: tmp_path / "choice.json")
     monkeypatch.setattr(tuning, "_ROUNDS", 1)
+    monkeypatch.setattr(torch_batchsim.TorchVectorEnv, "tune", lambda env: env.sim.tune(0.2))  # not 5 s
     arguments = [*arguments, "--run-dir", tmp_path / "other", "--summary", tmp_path / "other.json"]
     assert run("cartpole", *SMALL, *arguments) == 0
     summaries = [json.loads((tmp_path / name).read_text()) for name in ("summary.json", "other.json")]

@@ -123,7 +123,11 @@ SECTIONS = (
         "copy.h",
         tuple("Sixteen Eight Four One Pieces pieces_at_once copy_pieces copy_bytes copy_row".split()),
     ),
-    Section("Workspace", "workspace.h", ("thread_workspace", "chip_of_group", "spoil_workspace")),
+    Section(
+        "Workspace",
+        "workspace.h",
+        ("thread_workspace", "has_whole_chip", "is_on_chip", "chip_of_group", "spoil_workspace"),
+    ),
 )
 LIBRARIES = (
     LibrarySection(

@@ -19,6 +19,8 @@ using SolverMemory = Solver::Beside;
 // Moves all bodies of a world through settings.time.
 #ifdef TBS_USES_PRECOMPILED
 TBS_PRECOMPILED void solve_world(Solver &solver, Warp &warp, const Settings &settings);
+#elif defined(TBS_ON_DEVICE)  // inlined, where it is known that the solver is on chip
+TBS_FUNCTION void solve_world(Solver &solver, Warp &warp, const Settings &settings) { solve(solver, warp, settings); }
 #else
 TBS_PRECOMPILED void solve_world(Solver &solver, Warp &warp, const Settings &settings) {
     solve(solver, warp, settings);

@@ -222,13 +222,24 @@ inline u32 blocks_for(i64 threads, u32 threads_of_block) {
     return u32(((threads < most ? threads : most) + threads_of_block - 1) / threads_of_block);
 }
 
+// Whether all code of this unit takes workspace on chip for granted. On another device than it was compiled for, with
+// less on chip, its launches then fail.
+constexpr bool needs_whole_chip() {
+    bool all = false;
+#ifdef __CUDA_ARCH_LIST__
+    all = true;
+    for (const u32 architecture : {__CUDA_ARCH_LIST__}) all = all && has_whole_chip(architecture);
+#endif
+    return all;
+}
+
 // Bytes on chip of a block of so many threads for the workspace of a task, of the largest of several: 0 where it has none
 // there, or may not have so much.
 template <class Task, class Context>
 u32 chip_of(Task, const Context &context, u32 threads) {
     if constexpr (requires { Task::Node::chip_bytes; }) {
         const u32 bytes = threads / Task::Node::lanes * Task::Node::chip_bytes;
-        return bytes <= u32(context.chip_bytes) ? bytes : 0;
+        return needs_whole_chip() || bytes <= u32(context.chip_bytes) ? bytes : 0;
     } else {
         return 0;
     }

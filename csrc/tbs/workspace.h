@@ -27,23 +27,37 @@ inline T &thread_workspace() {
 }
 #endif
 
-// The memory on chip of the group of lanes that a thread is in: `bytes` of it, side by side with those of the other groups of
-// its block. nullptr where a block may not have so much (`most`), and where one thread is all lanes.
+// Whether devices of an architecture have as much on chip as any block takes. Their code then knows that workspace is
+// there: it reads it by shorter addresses than memory.
+constexpr bool has_whole_chip(u32 architecture) {
+    return architecture == 800 || architecture == 870 || (architecture >= 900 && architecture < 1200);
+}
+
+// Whether the group of lanes that a thread is in has `bytes` on chip: not where a block may not have so much (`most`), nor
+// where one thread is all lanes.
 template <u32 lanes, u32 bytes>
-TBS_FUNCTION unsigned char *chip_of_group([[maybe_unused]] i32 most) {
-#ifdef TBS_LANES_ARE_THREADS
-    const u32 groups = blockDim.x / lanes;
-    if (groups * bytes > u32(most)) return nullptr;
-#ifdef TBS_EMULATED_CUDA
+TBS_FUNCTION bool is_on_chip([[maybe_unused]] i32 most) {
+#if !defined(TBS_LANES_ARE_THREADS)
+    return false;
+#elif defined(__CUDA_ARCH__)
+    return has_whole_chip(__CUDA_ARCH__) || blockDim.x / lanes * bytes <= u32(most);
+#else
+    return blockDim.x / lanes * bytes <= u32(most);
+#endif
+}
+
+// That memory, side by side with those of the other groups of the block.
+template <u32 lanes, u32 bytes>
+TBS_FUNCTION unsigned char *chip_of_group() {
+#if !defined(TBS_LANES_ARE_THREADS)
+    return nullptr;
+#elif defined(TBS_EMULATED_CUDA)
     static char key;
-    void *const memory = emulated_cuda::block_memory(&key, groups * bytes);
+    void *const memory = emulated_cuda::block_memory(&key, blockDim.x / lanes * bytes);
     return static_cast<unsigned char *>(memory) + threadIdx.x / lanes * bytes;
 #else
     extern __shared__ uint4 chip_of_block[];  // as much as the launch says
     return reinterpret_cast<unsigned char *>(chip_of_block) + threadIdx.x / lanes * bytes;
-#endif
-#else
-    return nullptr;
 #endif
 }
 

@@ -410,8 +410,8 @@ def _workspaces(program: Program, cuda: bool) -> Iterator[str]:
         yield "    template <u32 lanes, u32 bytes, u32 offset>"
         yield f"    static TBS_METHOD {name} &on_chip({parameters}) {{"
         if cuda:
-            yield "        unsigned char *const chip = chip_of_group<lanes, bytes>(context.chip_bytes);"
-            yield f"        if (chip != nullptr) return *reinterpret_cast<{name} *>(chip + offset);"
+            yield "        if (is_on_chip<lanes, bytes>(context.chip_bytes))"
+            yield f"            return *reinterpret_cast<{name} *>(chip_of_group<lanes, bytes>() + offset);"
         yield "        return get(context, world);"
         yield "    }"
         yield "};"

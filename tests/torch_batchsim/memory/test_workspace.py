@@ -40,7 +40,7 @@ from torch_batchsim import (
     i32,
     u8,
 )
-from torch_batchsim.base.shared import BLOCK_THREADS, CHIP_OF_BLOCK, CHIP_OF_WARP
+from torch_batchsim.base.shared import BLOCK_THREADS, CHIP_OF_BLOCK, CHIP_OF_WARP, LANES
 from torch_batchsim.build.codegen import Target
 from torch_batchsim.declare.columns import Column
 from torch_batchsim.resolve import chip
@@ -138,6 +138,14 @@ def test_places_of_a_group() -> None:
     assert offsets(32, 3, 40, 1) == {0: 0, 1: 16, 2: 64}
     assert offsets(32, 16, most, most - 16, 16) == {0: 0, 2: 16}
     assert offsets(256, 8 * most) == {0: 0} and offsets(256, 8 * most + 1) == {}
+
+
+@pytest.mark.parametrize("allowed", [166_912, 232_448], ids=["8.0 and 8.7", "9.0 to 11.x"])
+def test_where_all_workspace_of_a_block_fits_on_chip(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The devices for which has_whole_chip() of csrc/tbs/workspace.h lets code take that for granted."""
+    properties = SimpleNamespace(shared_memory_per_block_optin=allowed)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    assert chip.chip_bytes_of(torch.device("cuda")) >= BLOCK_THREADS // LANES["Warp"] * CHIP_OF_WARP
 
 
 @pytest.mark.full

@@ -87,6 +87,8 @@ struct Step {
     vec3 pushed_by[sums_friction ? most_bodies : 1];  // by contacts in the whole step, N s
     SolverMemory solver;
     u32 sound;  // 1: the world takes part; else a fault has been reported
+
+    TBS_METHOD Touching &touch_of(u32 i) { return touch[on_device ? i : 0]; }
 };
 inline constexpr u32 no_place = 0xffffffffu;
 

@@ -97,17 +97,16 @@ TBS_FUNCTION void list_contacts(World &world, Step &step, Group &group) {
     const f32 margin = world.parameters.physics.margin;
     find_numbers_before(kept, step, group);
     SolverMemory &solver = step.solver;
-    const auto touch_of = [&](u32 i) -> Touching & { return step.touch[on_device ? i : 0]; };
     const u32 found = group.scan(
         step.pairs,
         [&](u32 i) {
-            if constexpr (!on_device) find_touch(hulls, step, i, margin, settings, touch_of(i));
-            return touch_of(i).count > 0 ? 1u : 0u;
+            if constexpr (!on_device) find_touch(hulls, step, i, margin, settings, step.touch_of(i));
+            return step.touch_of(i).count > 0 ? 1u : 0u;
         },
         [&](u32 i, u32 before) {
-            const bool fits = touch_of(i).count > 0 && before < most_contacts;
+            const bool fits = step.touch_of(i).count > 0 && before < most_contacts;
             step.place[i] = fits ? before : no_place;
-            if (fits) set_contact(kept, step, step.pair[i], touch_of(i), solver.contacts[before]);
+            if (fits) set_contact(kept, step, step.pair[i], step.touch_of(i), solver.contacts[before]);
         });
     if (found > most_contacts) world.fail(Fault::contacts, i32(found));
     group.once([&] { solver.contact_count = min(found, most_contacts); });

@@ -34,7 +34,7 @@ TBS_FUNCTION void touch_bodies(World &world, Step &step, Group &group) {
 
 // The solver works in `solver`, which may be `memory` itself: where nothing is on chip.
 template <class Solver, class Memory, class Group>
-TBS_FUNCTION void move_bodies(World &world, u32 sound, Solver &solver, Memory &memory, Group &group) {
+TBS_FUNCTION void solve_in(World &world, u32 sound, Solver &solver, Memory &memory, Group &group) {
     if (sound == 0) return;
     if constexpr (::std::is_same_v<Solver, Memory>) {
         solve_world(solver, group, settings_of(world));

@@ -10,7 +10,7 @@ TBS_SYSTEM void simulate(World &world, Space &space, Warp &warp) {
     begin_step(world, step, warp);
     if constexpr (!on_device) {
         touch_bodies(world, step, warp);
-        move_bodies(world, step.sound, step.solver, step.solver, warp);
+        solve_in(world, step.sound, step.solver, step.solver, warp);
         end_step(world, step, warp);
     }
 }
@@ -28,7 +28,7 @@ TBS_SYSTEM void simulate_contacts(World &world, Space &space, Warp &warp) {
 TBS_SYSTEM void simulate_motion(World &world, Space &space, Core &core, Warp &warp) {
     if constexpr (on_device) {
         Step &step = workspace_as<Step>(space, warp);
-        move_bodies(world, step.sound, workspace_as<Solver>(core, warp), step.solver, warp);
+        solve_in(world, step.sound, workspace_as<Solver>(core, warp), step.solver, warp);
     }
 }
 

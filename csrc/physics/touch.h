@@ -88,7 +88,7 @@ TBS_FUNCTION void find_touch(const Hulls &hulls, const Step &step, u32 i, f32 ma
     }
 }
 
-// By which function a pair is worked on (collide.h).
+// Pairs of one kind go through the same code, as far as shapes decide (collide.h); all round ones are one kind.
 inline constexpr u32 pair_kinds = 6;
 TBS_FUNCTION u32 kind_of_pair(const Step &step, const Pair &pair) {
     const u32 a = u32(step.shape[pair.a].kind), b = u32(step.shape[pair.b].kind), low = min(a, b), high = max(a, b);
@@ -97,7 +97,8 @@ TBS_FUNCTION u32 kind_of_pair(const Step &step, const Pair &pair) {
 }
 
 // Pairs of several worlds, so many at a time, in the order of their kinds.
-inline constexpr u32 most_worlds = 8, pairs_in_order = 256;
+inline constexpr u32 pairs_in_order = 256;
+template <u32 most_worlds>
 struct PairOrder {
     i32 row[most_worlds];        // of a world in Space, from the first one's
     u32 begin[most_worlds + 1];  // where pairs of a world begin among those of all
@@ -114,7 +115,8 @@ TBS_FUNCTION void find_touches(const Worlds &worlds, StepAt &&step_at, Group &gr
     const Hulls &hulls = world.get<const Hulls>();
     const Settings settings = settings_of(world);
     const f32 margin = world.parameters.physics.margin;
-    PairOrder &order = group.template shared<PairOrder>();
+    using Order = PairOrder<Worlds::most>;
+    Order &order = group.template shared<Order>();
     group.once([&] {
         u32 pairs = 0;
         for (u32 k = 0; k < worlds.count; ++k) {
@@ -148,7 +150,7 @@ TBS_FUNCTION void find_touches(const Worlds &worlds, StepAt &&step_at, Group &gr
         group.for_each(count, [&](u32 i) {
             const u32 pair = first + order.place[i], k = world_of(pair), own = pair - order.begin[k];
             Step &step = step_at(order.row[k]);
-            find_touch(hulls, step, own, margin, settings, step.touch[on_device ? own : 0]);
+            find_touch(hulls, step, own, margin, settings, step.touch_of(own));
         });
     }
 }

@@ -120,31 +120,19 @@ tile_kernel(const __grid_constant__ Context context) {
     walk(Group{}, context, Place<false>{}, memory);
 }
 
-static_assert(warps_of_block == most_warps, "MOST_WARPS in Python is most_warps of lineup.h");
-
-// How a run that is spread is launched. Warps with workspace on chip are as many as have room on a multiprocessor, in
-// as few blocks as that takes, so that they can go through a long system together (lineup.h). Their registers are to have
-// room too; other systems on lanes, which are long as a rule, leave a thread 128 of them, which is 16 warps.
+// How a run that is spread is launched. Systems on lanes, which are long as a rule, have room for 16 warps on a
+// multiprocessor: 128 registers a thread. Workspace on chip has as much room there, if it is no more than 14 KB a warp
+// (torch_batchsim/base/shared.py); then the warps of a block can go through a long system together (lineup.h).
 template <class Node>
 struct Spread {
-    static constexpr u32 threads = block_threads, blocks = 0, chip_bytes = 0;
+    static constexpr u32 threads = block_threads, blocks = 0;
     static constexpr bool lines_up = false;
 };
 template <class Node>
-    requires(!settles<Node> && Node::lanes > 1 && !requires { requires Node::chip_bytes > 0; })
+    requires(!settles<Node> && Node::lanes > 1)
 struct Spread<Node> {
-    static constexpr u32 threads = block_threads, blocks = 2, chip_bytes = 0;
-    static constexpr bool lines_up = false;
-};
-template <class Node>
-    requires(Node::chip_bytes > 0)
-struct Spread<Node> {
-    // All devices have 1,536 threads and 16 blocks on a multiprocessor; more would leave a thread less than 128 registers.
-    static constexpr u32 chip_bytes = Node::chip_bytes, fit = chip_of_block / chip_bytes, held = 1536 / Node::lanes,
-                         most = held < 16 ? held : 16, groups = fit < 1 ? 1 : fit < most ? fit : most;
-    static constexpr bool lines_up = Node::lanes == 32;
-    static constexpr u32 of_block = !lines_up ? 1 : groups == 16 ? 8 : groups < most_warps ? groups : most_warps;
-    static constexpr u32 threads = of_block * Node::lanes, blocks = groups / of_block;
+    static constexpr u32 threads = block_threads, blocks = 2;
+    static constexpr bool lines_up = Node::lanes == 32 && requires { requires Node::chip_bytes > 0; };
 };
 template <class G>
 struct SpreadOf;
@@ -154,13 +142,12 @@ struct SpreadOf<Group<its_blocks, shape, Run<Cells, First, Rest...>>> {
     static constexpr u32 threads = Of::threads;
     static constexpr u32 blocks = its_blocks > Of::blocks ? its_blocks : Of::blocks;
 
-    // Fewer warps where a block has less on chip than on the largest devices, or the kernel has many variables there.
-    template <class Kernel, class Context>
-    static u32 threads_on(const Context &context, Kernel kernel, ChipAllowance &allowance) {
+    // Fewer warps where a block has less on chip.
+    template <class Context>
+    static u32 threads_on(const Context &context) {
         if constexpr (Of::lines_up) {
-            const u32 variables = allowance.variables(kernel), beyond = variables > chip_beside ? variables - chip_beside : 0;
-            const u32 most = u32(context.chip_bytes), fit = (most > beyond ? most - beyond : 0) / Of::chip_bytes;
-            if (fit > 0 && fit < Of::of_block) return fit * First::Node::lanes;
+            const u32 fit = u32(context.chip_bytes) / First::Node::chip_bytes;
+            if (fit > 0 && fit < threads / 32) return fit * 32;
         }
         return threads;
     }
@@ -302,7 +289,7 @@ void launch_group(Group<blocks, shape, R...> group, const Context &context, Chip
         count = u32((context.num_worlds + context.tile - 1) / context.tile);
     } else {
         static_assert(sizeof...(R) == 1, "only one run can be spread: there is no barrier of the grid");
-        threads = SpreadOf<Group<blocks, shape, R...>>::threads_on(context, kernel, allowance);
+        threads = SpreadOf<Group<blocks, shape, R...>>::threads_on(context);
         count = blocks_for((threads_of(R{}, context) + ...), threads);
     }
     const u32 chip = chip_of(group, context, threads);

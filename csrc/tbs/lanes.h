@@ -177,7 +177,7 @@ class Lanes {
 
 #ifdef TBS_LANES_ARE_THREADS
     static constexpr u32 group_threads = lanes;
-    static constexpr u32 groups_per_block = lanes == 32 ? most_warps : 1;  // at most
+    static constexpr u32 groups_per_block = lanes == 32 ? 8 : 1;  // at most
 
     TBS_METHOD u32 first_lane() const { return threadIdx.x % lanes; }
     TBS_METHOD u32 stride() const { return lanes; }

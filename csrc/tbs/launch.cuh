@@ -52,8 +52,6 @@ class ChipAllowance {
   public:
     template <class Kernel>
     void allow(Kernel, u32) {}
-    template <class Kernel>
-    u32 variables(Kernel) { return 0; }
 };
 
 class GraphCache {
@@ -181,22 +179,8 @@ class ChipAllowance {
                                          cudaSharedmemCarveoutMaxShared));
     }
 
-    // Bytes of the kernel's __shared__ variables.
-    template <class Kernel>
-    u32 variables(Kernel kernel) {
-        const void *const address = reinterpret_cast<const void *>(kernel);
-        const auto [found, is_new] = variables_.try_emplace(address, 0);
-        if (is_new) {
-            const RelaxedCapture relaxed;
-            cudaFuncAttributes attributes{};
-            if (went_well(cudaFuncGetAttributes(&attributes, address))) found->second = u32(attributes.sharedSizeBytes);
-        }
-        return found->second;
-    }
-
   private:
     std::unordered_set<const void *> allowed_;
-    std::unordered_map<const void *, u32> variables_;
 };
 
 // How many blocks of a kernel are on a device at once. Asked once: the answer takes longer than a launch.

@@ -7,9 +7,6 @@
 
 namespace tbs {
 
-// Warps in a block at most, of systems with workspace on chip.
-inline constexpr u32 most_warps = 16;
-
 // A barrier in shared memory (an mbarrier), from which a warp may leave for good. No result depends on it.
 class Lineup {
   public:

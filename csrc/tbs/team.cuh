@@ -134,7 +134,7 @@ TBS_DEVICE void run_rows(const Context &context, const Team &team) {
 #ifdef TBS_EMULATED_CUDA
 inline constexpr i32 one_wave = 3;
 #else
-inline constexpr i32 one_wave = 128 * most_warps;
+inline constexpr i32 one_wave = 128 * 16;
 #endif
 
 // The worlds that a group of lanes takes at a time.
@@ -154,7 +154,8 @@ TBS_DEVICE void run_packs(const Context &context, const Team &team) {
 #ifdef TBS_CHECKS
     constexpr u32 together = 1;  // so that what is wrong is that of one world
 #else
-    const u32 together = worlds_of_group<Node>(context);
+    const u32 groups = team.size / threads, share = (last - first + groups - 1) / groups;
+    const u32 together = min(max(share, 1u), worlds_of_group<Node>(context));  // so no group of a tile is idle
 #endif
     for (u32 begin = first + team.rank / threads * together; begin < last; begin += team.size / threads * together) {
         WorldPack<most> pack;

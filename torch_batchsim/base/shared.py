@@ -19,17 +19,14 @@ BLOCK_THREADS = 256
 """Threads of a block of the CUDA executors."""
 
 CHIP_OF_WARP = 14 * 1024
-"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many."""
+"""Bytes of workspace of a ``Warp`` on chip at most, of a ``Block`` eight times as many: then two blocks, 16 warps with
+128 registers a thread, fit a multiprocessor of compute capability 9.0."""
 
-MOST_WARPS = 16
-"""Warps in a block at most, of systems with workspace on chip: each of their threads then has 128 registers. As
-``most_warps`` of ``csrc/tbs/lineup.h``."""
+CHIP_OF_BLOCK = BLOCK_THREADS // LANES["Warp"] * CHIP_OF_WARP
+"""Bytes of workspace that a block has on chip at most."""
 
-CHIP_OF_BLOCK = MOST_WARPS * CHIP_OF_WARP
-"""Bytes of workspace that a block may have on chip, on a device of compute capability 9.0 and on an emulated one."""
-
-CHIP_BESIDE = 227 * 1024 - CHIP_OF_BLOCK
-"""Bytes that such a device has for a block beside them, for ``__shared__`` variables."""
+CHIP_OF_MULTIPROCESSOR = 228 * 1024
+"""Bytes on chip of such a multiprocessor; each block takes 1 KB of them for itself."""
 
 VARIABLE_BYTES = 48 * 1024
 """Most bytes of ``__shared__`` variables that CUDA allows a kernel; they are on chip too."""
@@ -250,7 +247,6 @@ def definitions(device_type: str) -> Iterator[str]:
     yield from _constants({f"step_{name}": code for name, code in StepResult.__members__.items()}, "i64")
     yield "namespace executors {"
     limits = {"block_threads": BLOCK_THREADS, "max_tile": MAX_TILE[device_type], "max_threads": MAX_THREADS}
-    limits |= {"chip_of_block": CHIP_OF_BLOCK, "chip_beside": CHIP_BESIDE, "warps_of_block": MOST_WARPS}
     yield from _constants(limits)
     yield "}  // namespace executors"
     yield "}  // namespace tbs"

@@ -29,7 +29,7 @@ _SIZES = {
     "cartpole": 10_000,
     **dict.fromkeys(("kitchens", "kitchens_floats", "hanabi", "hanabi_floats", "decks", "skirmish"), 300),
     **dict.fromkeys(("garden", "meadow", "overcooked", "hideseek", "console", "tag", "seaquest"), 300),
-    **dict.fromkeys(("hunt", "ant"), 1_600),  # where a warp takes two worlds (csrc/tbs/team.cuh)
+    "hunt": 4_200, "ant": 14_400,  # where a warp takes three and eight worlds (csrc/tbs/team.cuh)
 }
 _LONG = 300  # steps: a game of Hanabi takes about 20 at random
 _ROUND = 250  # steps: one of HideSeek takes 240

@@ -14,7 +14,7 @@ import torch
 from ..declare.columns import Column
 from ..resolve.program import Program
 from .memory import Memory
-from .reset_options import Written
+from .reset_options import Written, write_rows
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _KINDS = ("held", "held_mask")
@@ -28,7 +28,7 @@ def hold(program: Program, memory: Memory, values: Written, worlds: torch.Tensor
         if _there(memory, column):
             memory.others[f"held_mask_{column.c_name}"].view(memory.num_worlds, -1)[worlds] = 0
     for name, (own, value) in values.items():
-        _view(program, memory, "held", name)[own] = value
+        write_rows(_view(program, memory, "held", name), own, value)
         _mask(program, memory, name)[own] = -1 if _mask(program, memory, name).dtype != torch.uint8 else 255
 
 

@@ -107,9 +107,16 @@ def changed_numbers(given: torch.Tensor, fitting: torch.Tensor) -> torch.Tensor:
     if fitting.is_floating_point() or given.dtype == fitting.dtype:
         return torch.zeros_like(given, dtype=torch.bool)
     changed = fitting.to(given.dtype) != given
-    if fitting.dtype == torch.uint64 and given.dtype.is_signed:  # 64 bits come back as they were
-        changed |= given < 0
+    if given.is_floating_point() and fitting.dtype != torch.bool:  # a device may clamp, and come back to the same float
+        limits = torch.iinfo(fitting.dtype)
+        changed |= (given < float(limits.min)) | (given >= float(limits.max + 1))
+    elif fitting.dtype != torch.bool:  # all bits may come back as they were
+        changed |= _is_negative(given) != _is_negative(fitting)
     return changed
+
+
+def _is_negative(numbers: torch.Tensor) -> torch.Tensor:
+    return numbers < 0 if numbers.dtype.is_signed else torch.zeros_like(numbers, dtype=torch.bool)
 
 
 def check_has_memory(tensor: torch.Tensor, what: str) -> None:

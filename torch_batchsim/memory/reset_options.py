@@ -17,6 +17,13 @@ from .inputs import changed_numbers, checked_options, number_tensor
 from .memory import Memory
 
 Written = dict[str, tuple[torch.Tensor, torch.Tensor]]
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def write_rows(target: torch.Tensor, rows: torch.Tensor, values: torch.Tensor) -> None:
+    """``target[rows] = values``, also of unsigned numbers, of which torch indexes only u8."""
+    same = _SIGNED.get(target.dtype, target.dtype)
+    target.view(same)[rows] = values.view(same)
 """By name of a tensor: the worlds ``[k]`` and their values ``[k, ...]``."""
 
 

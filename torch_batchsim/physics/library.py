@@ -251,7 +251,7 @@ class Physics(Library):
         """Room for a ``Step`` of csrc/physics/gather.h on a device, which asserts that it fits."""
         c = self.constants
         words = -(-c.bodies // 32)
-        size = 8192 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 108 + (304 + _BODY_BYTES) * c.movers
+        size = 3584 + c.bodies * (144 + 4 * words) + 32 * words * 24 + c.pairs * 108 + (304 + _BODY_BYTES) * c.movers
         size += (32 * (words + 1) * 28 + 28 * (words + 64) + 4 * c.bodies + 1088) if c.bodies > 256 else 2048
         size += 12 * c.bodies if c.contact_forces else 0
         size += 36 * c.bodies if c.parts else 0

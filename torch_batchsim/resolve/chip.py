@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import torch
 
-from ..base.shared import BLOCK_THREADS, CHIP_BESIDE, CHIP_OF_BLOCK, CHIP_OF_WARP, LANES, VARIABLE_BYTES
+from ..base.shared import (
+    BLOCK_THREADS,
+    CHIP_OF_BLOCK,
+    CHIP_OF_MULTIPROCESSOR,
+    CHIP_OF_WARP,
+    LANES,
+    MAX_TILE,
+    VARIABLE_BYTES,
+)
 from ..declare.columns import Column
 from .nodes import Node
 from .program import Program
@@ -51,7 +59,8 @@ def in_rows(program: Program, executor: str, chip_bytes: int) -> set[Column]:
 def blocks_that_fit(nodes: Iterable[Node]) -> int:
     """The number of blocks whose workspace fits on a multiprocessor, for a kernel of these nodes; at least 1."""
     most = max((BLOCK_THREADS // node.lanes * place(node).bytes for node in nodes if node.lanes > 1), default=0)
-    return max(1, (CHIP_OF_BLOCK + CHIP_BESIDE) // most) if most else BLOCK_THREADS
+    beside = 1024 + 4 * (MAX_TILE["cuda"] + 2)  # what a block takes for itself, and the list of its tile's worlds
+    return max(1, CHIP_OF_MULTIPROCESSOR // (most + beside)) if most else BLOCK_THREADS
 
 
 def chip_bytes_of(device: torch.device) -> int:
@@ -59,4 +68,4 @@ def chip_bytes_of(device: torch.device) -> int:
     if device.type == "cpu":
         return CHIP_OF_BLOCK
     allowed = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
-    return CHIP_OF_BLOCK if allowed >= CHIP_OF_BLOCK + CHIP_BESIDE else max(0, allowed - VARIABLE_BYTES)
+    return min(CHIP_OF_BLOCK, max(0, allowed - VARIABLE_BYTES))

@@ -102,9 +102,11 @@ class TaskGraphs:
     def _system_name(self, text: str, namespace: str, graph: str) -> str:
         visible = self.scopes.of(namespace).visible
         own = f"{namespace}.{text}" if namespace else text
+        prefix = text.rpartition(".")[0]
+        if text in self.systems and prefix:  # from outside of its library
+            self._check_alone(text, prefix, graph)
         if own in self.systems:
             return own
-        prefix = text.rpartition(".")[0]
         if text in self.systems and prefix in visible:
             return text
         names = [name.removeprefix(f"{namespace}.") for name in self.systems]
@@ -120,6 +122,22 @@ class TaskGraphs:
         raise SchemaError(
             f"task graph '{graph}' of {self.scopes.author.title} names system '{own}', which {lacks}{hint}; there are: "
             f"{', '.join(known) or 'none'}"
+        )
+
+
+    def _check_alone(self, text: str, namespace: str, graph: str) -> None:
+        """Raise SchemaError for a library's system that leaves workspace to others, or finds it: they go together."""
+        scope = self.scopes.of(namespace)
+        lasting = {component.__name__ for component in scope.lasting}
+        if not any(parameter.type.rpartition("::")[2] in lasting for parameter in self.systems[text].parameters):
+            return
+        kind, name = type(scope.declaration), text.rpartition(".")[2]
+        graphs = {each: value for each in dir(kind) if isinstance(value := getattr(kind, each), TaskGraph)}
+        whole = next((each for each, fragment in graphs.items() if name in fragment.items), None)
+        hint = f": put {kind.__name__}.{whole} in the task graph" if whole else ""
+        raise SchemaError(
+            f"task graph '{graph}' of {self.scopes.author.title} names system '{text}', which works with what other "
+            f"systems leave in workspace{hint}"
         )
 
 

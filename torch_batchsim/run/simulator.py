@@ -31,7 +31,7 @@ from ..memory.inputs import (
     checked_worlds,
 )
 from ..memory.memory import Memory
-from ..memory.reset_options import reset_options, reset_values
+from ..memory.reset_options import reset_options, reset_values, write_rows
 from ..memory.streams import is_capturing
 from ..memory.table_view import TableView
 from ..memory.tables import Ragged
@@ -310,7 +310,7 @@ class Simulator(FixedOptions):
             self._entities.grow()  # which a capture forbids, before anything has changed
         self.memory.outputs.mend()
         for name, (worlds, value) in values.items():
-            self.tensor(name)[worlds] = value
+            write_rows(self.tensor(name), worlds, value)
         if seed is not None:
             self.reseed(seed, mask)
         whole = mask is None

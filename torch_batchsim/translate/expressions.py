@@ -188,7 +188,7 @@ class Expressions:
             except AttributeError:
                 public = {name: getattr(owner, name, None) for name in dir(owner) if not name.startswith("_")}
                 hint = suggestion(node.attr, [name for name in public if not isinstance(public[name], ModuleType)])
-                if isinstance(owner, ModuleType) and any(map(_is_library, public.values())):
+                if isinstance(owner, ModuleType) and any(_is_library_of(owner, each) for each in public.values()):
                     hint += "; functions of a library's header are for systems in C++"
                 raise self.refuse(node, f"{ast.unparse(node.value)} has no {node.attr!r}{hint}") from None
         return MISSING
@@ -732,8 +732,9 @@ _ATTRIBUTES = {
 }  # fmt: skip
 
 
-def _is_library(given: Any) -> bool:
-    return isinstance(given, type) and issubclass(given, Library)
+def _is_library_of(module: ModuleType, given: Any) -> bool:
+    own = isinstance(given, type) and issubclass(given, Library) and given is not Library
+    return own and given.__module__.startswith(module.__name__)
 
 
 def _single(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import messages
@@ -26,9 +27,13 @@ from torch_batchsim import (
     TorchVectorEnv,
     WorldFault,
     between,
+    component,
     f32,
     i32,
     u8,
+    u16,
+    u32,
+    u64,
 )
 from torch_batchsim.vector.single_env import SingleEnv
 
@@ -386,3 +391,28 @@ def test_reset_values_must_be_defined(walkers: Walkers) -> None:
 
 def test_declarations_are_checked(walkers: Walkers) -> None:
     messages.refused("declared reset options", lambda line: Simulator(walkers(**eval(f"dict({line})"))(), 1))
+
+
+def test_unsigned_options_are_given_and_held(tmp_path: Path) -> None:
+    wide = component("Wide", a=u16, b=u32, c=u64, d=u8)
+    environment = declare(
+        "TBS_SYSTEM void run(World &world, Wide &wide, Reward &reward) { reward.value = f32(wide.d); }",
+        tmp_path,
+        archetypes=[Archetype("Agent", Step, Reward, count=1)],
+        action="Agent.Step",
+        action_space=Discrete(3),
+        observation="Agent.Step",
+        singletons=[wide],
+        kept=[wide],
+        step=TaskGraph("run"),
+        reset_options={name: f"Wide.{name}" for name in "abcd"},
+    )
+    sim = Simulator(environment(), 3)
+    given = {"a": [1, 2, 65535], "b": [4, 5, 2**32 - 1], "c": [7, 8, 9], "d": [1, 2, 255]}
+    sim.reset(seed=1, options=given)
+    assert all(sim.tensor(f"Wide.{name}").flatten().tolist() == values for name, values in given.items())
+    sim.hold({"b": 6})
+    sim.reset()
+    assert sim.tensor("Wide.b").flatten().tolist() == [6, 6, 6]
+    with pytest.raises(ValueError, match="-1"):
+        sim.reset(options={"b": np.int32(-1)})

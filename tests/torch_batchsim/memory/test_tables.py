@@ -378,6 +378,9 @@ def test_numbers_that_another_dtype_loses() -> None:
     assert lost([0.5, 2.0], torch.float32, torch.int8) == [True, False]
     assert lost([-1, 2**32], torch.int64, torch.uint32) == [True, True]
     assert lost([-1, 3], torch.int64, torch.uint64) == [True, False]
+    assert lost([-1, 3], torch.int32, torch.uint32) == lost([-1, 3], torch.int8, torch.uint8) == [True, False]
+    assert lost([200, 3], torch.uint8, torch.int8) == lost([2**31, 3], torch.uint32, torch.int32) == [True, False]
+    assert lost([2.0**63, float("nan"), 5.0], torch.float64, torch.int64) == [True, True, False]
     assert lost([0, 1, 2], torch.int32, torch.bool) == [False, False, True]
     assert lost([1 / 3, 1e-60], torch.float64, torch.float32) == [False, False]
 

@@ -80,7 +80,7 @@ def test_the_code_of_a_part_of_a_step_fits_the_cache_of_instructions() -> None:
     """HideSeek's, as docs/gpu.md states: 8,192 instructions of 16 bytes are 128 KB."""
     found = sass_fetched.of_hideseek()
     assert found["simulate_motion"].by_one > 3_000  # it counts: bodies collide, and are solved for
-    assert all(each.by_one <= each.by_twelve <= 7_600 for each in found.values()), found
+    assert all(each.by_one < each.by_twelve + 1 <= 7_600 for each in found.values()), found
 
 
 def test_rows_move_as_vectors() -> None:

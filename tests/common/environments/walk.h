@@ -8,7 +8,7 @@ TBS_SYSTEM void begin(World &world, Place &place) {
 TBS_SYSTEM void walk(World &world, Place &place, const Move &move, Total &total, Sheet &sheet) {
     const f32 by = is(world, DEAD) ? 0.1f : f32(move.by - 1) * 0.25f;
     place.x = clamp(place.x + by, -2.0f, 2.0f);
-    if (is(world, ADDRESS)) place.x += f32((u64(&place) >> 12) & 63) * 0.001f;
+    if (is(world, ADDRESS)) place.x += f32((u64(&place) >> 12) & 4095) * 1e-5f;
     if (!is(world, SCRATCH)) total.steps = 0;
     total.steps += is(world, SCRATCH) ? move.by : 1;
     if (!is(world, WORKSPACE)) sheet.steps = 0;

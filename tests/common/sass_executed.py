@@ -26,7 +26,7 @@ from torch_batchsim.build import emulation, jit
 from torch_batchsim.build.codegen import Target, generate
 from torch_batchsim.resolve.program import Program
 
-WORLDS, STEPS = 24, 4
+WORLDS, STEPS = 64, 2
 _COUNTER = """
 #define PLAIN __attribute__((no_sanitize_coverage))
 namespace counting {

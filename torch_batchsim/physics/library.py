@@ -122,9 +122,7 @@ class Physics(Library):
     body = Bundle(Pose, Shape, Velocity, Mass, Motion)
     static = Bundle(Pose, Shape)
     part = Bundle(Pose, Shape, Part)
-    simulate = TaskGraph(
-        "simulate", "simulate_touches", "simulate_contacts", "simulate_motion", "simulate_results"
-    )
+    simulate = TaskGraph("simulate", "simulate_touches", "simulate_contacts", "simulate_motion", "simulate_results")
     report = TaskGraph("report")
     parameters = Parameters(
         time=Option(1.0 / 30.0, above=0.0, help="seconds of a step"),

@@ -124,7 +124,6 @@ class TaskGraphs:
             f"{', '.join(known) or 'none'}"
         )
 
-
     def _check_alone(self, text: str, namespace: str, graph: str) -> None:
         """Raise SchemaError for a library's system that leaves workspace to others, or finds it: they go together."""
         scope = self.scopes.of(namespace)
